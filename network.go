@@ -58,7 +58,8 @@ func NewNetwork(layers []Layer, scale float64) (*Network, error) {
 	return NewSeeing(nil, layers, scale)
 }
 
-// NewSeeing makes a network, which is named by what names it, what it sees, and its weights.
+// NewSeeing makes a network, whose name comes of its layers' sizes, numbers and activations, its
+// scale, and what it sees.
 // It refuses what does not fit the observation and the actor, numbers that are not finite,
 // and weights with which a layer may overflow.
 func NewSeeing(sees []Seen, layers []Layer, scale float64) (*Network, error) {
@@ -73,7 +74,7 @@ func NewSeeing(sees []Seen, layers []Layer, scale float64) (*Network, error) {
 	}
 	n := &Network{Layers: layers, Scale: scale, Sees: sees}
 	inputs, largest := n.Inputs(), float64(ObservationLimit)
-	var named []any
+	named := []any{n.Numbers(), scale}
 	for i := range layers {
 		l := &layers[i]
 		var err error
@@ -81,9 +82,10 @@ func NewSeeing(sees []Seen, layers []Layer, scale float64) (*Network, error) {
 			return nil, fmt.Errorf("layer %d: %w", i, err)
 		}
 		inputs = l.Outputs
+		named = append(named, int64(inputs))
 		if l.Tanh {
 			largest = 1
-			named = append(named, int64(i))
+			named = append(named, int64(-1))
 		}
 	}
 	last := len(layers) - 1
@@ -96,7 +98,7 @@ func NewSeeing(sees []Seen, layers []Layer, scale float64) (*Network, error) {
 	for _, e := range sees {
 		named = append(named, []byte(e.String()+"\n"))
 	}
-	n.Name = "network_" + fingerprint(append([]any{n.Numbers(), scale}, named...)...)
+	n.Name = "network_" + fingerprint(named...)
 	return n, nil
 }
 

@@ -176,3 +176,38 @@ func TestNetworkErrors(t *testing.T) {
 		t.Errorf("networks of two scales are named %s and %s, %v", a, b, err)
 	}
 }
+
+// TestNetworkNames: networks of the same numbers have names of their own, if their layers have
+// other sizes, what stands between them is another, or they see something else.
+func TestNetworkNames(t *testing.T) {
+	see := func(text string) []lockstep.Seen {
+		sees, err := lockstep.ParseSees([]string{text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sees
+	}
+	tanh := func(at int) []lockstep.Layer {
+		l := layers(0, 1, 3, 3, 2)
+		l[at].Tanh = true
+		return l
+	}
+	names := map[string]int{}
+	for i, c := range []struct {
+		sees   string
+		layers []lockstep.Layer
+	}{
+		{"roll[0]", layers(0, 1, 6, 2)}, {"roll[0]", layers(0, 1, 2, 4, 2)}, // 26 numbers each
+		{"roll[0]", layers(0, 1, 3, 3, 2)}, {"roll[0]", tanh(0)}, {"roll[0]", tanh(1)},
+		{"roll[1]", layers(0, 1, 6, 2)},
+	} {
+		n, err := lockstep.NewSeeing(see(c.sees), c.layers, lockstep.DefaultScale)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if before, ok := names[n.Name]; ok {
+			t.Errorf("networks %d and %d are both named %s", before, i, n.Name)
+		}
+		names[n.Name] = i
+	}
+}

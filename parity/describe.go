@@ -70,7 +70,11 @@ func (c *comparison) repeated(o *result, d *Divergence, at int) (pair [2]*schema
 			again.Want == d.Want &&
 			again.Got == d.Got {
 			full := diffStage(g, at, pair[wanted], pair[gotten])
-			d.Index, d.Element, d.Values, d.Want, d.Got, d.ULPs = full.Index, full.Element, full.Values, full.Want, full.Got, full.ULPs
+			d.Index, d.Values = full.Index, full.Values
+			d.Want, d.Got, d.ULPs = full.Want, full.Got, full.ULPs
+			if d.Element = full.Element; c.family.Element != nil && d.Index >= 0 {
+				d.Element = c.family.Element(&o.block[o.at], g, d.Index)
+			}
 			d.Neighbours = len(batch) - 1
 			return pair
 		}

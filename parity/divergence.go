@@ -195,7 +195,9 @@ func diffStage(g *schema.Stage, i int, want, got *schema.Step) *Divergence {
 	d := diffDigests(g, i, want, got)
 	if d != nil && want.Data[i] != nil && got.Data[i] != nil {
 		d = diff(g.Type, want.Data[i], got.Data[i])
-		d.Element = g.Element(d.Index)
+		if len(want.Data[i]) == g.Size() { // of another length are others than the names are of
+			d.Element = g.Element(d.Index)
+		}
 	}
 	return d
 }

@@ -25,6 +25,10 @@ type Family struct {
 	// are drawn. sides are both rollouts without forcing, at the steps that differ.
 	Plot func(task *RolloutTask, sides [2]*schema.Digests, at [2]*schema.Step) []Chart
 
+	// Element names a value of an array of a task's rollout, "" if nothing is known of it; if
+	// nil, the stage's own names are.
+	Element func(task *RolloutTask, stage *schema.Stage, index int) string
+
 	// Branches are those of the specification, and Watch makes what looks for them in a
 	// rollout; both may be nil.
 	Branches []Branch

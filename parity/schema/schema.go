@@ -53,6 +53,10 @@ type Stage struct {
 
 	// Elements name parts of the last axis, in order.
 	Elements []Element `json:"elements,omitempty"`
+
+	// Varies: some rollouts have an array of another length. Of those a trace keeps digests, and
+	// the elements have no names here.
+	Varies bool `json:"varies,omitempty"`
 }
 
 // An Element is the name of Count neighbours in the last axis of an array.
@@ -177,8 +181,8 @@ func (g *Stage) validate() error {
 		}
 		bytes *= n
 	}
-	if g.Effect && g.IsArray() || len(g.Elements) > 0 && !g.IsArray() {
-		return errors.New("an array has no effect, and a number no elements")
+	if g.Effect && g.IsArray() || (len(g.Elements) > 0 || g.Varies) && !g.IsArray() {
+		return errors.New("an array has no effect, and a number no elements and one length")
 	}
 	return nil
 }

@@ -745,3 +745,68 @@ func TestCompareForcedStates(t *testing.T) {
 		t.Errorf("%+v", r.Others)
 	}
 }
+
+// TestCompareDeclared: what a network declared to see is named as it declared it, whatever its
+// length, and not as the 256 numbers of most networks; a trace keeps it whose length is another.
+func TestCompareDeclared(t *testing.T) {
+	for _, size := range []int{2, lockstep.ObservationSize} {
+		sees := make([]lockstep.Seen, size)
+		for i := range sees {
+			sees[i] = lockstep.Seen{Of: lockstep.SourceRoll, At: i % 50, Unit: 8}
+		}
+		network, err := lockstep.NewSeeing(sees, []lockstep.Layer{{
+			Inputs: size, Outputs: lockstep.ActorSize, Weights: make([]float32, 2*size),
+			Bias: make([]float32, lockstep.ActorSize),
+		}}, lockstep.DefaultScale)
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs := toyJobs(1, 110)
+		jobs[0].Policy = network
+		shows := func(x float32) *toy {
+			return &toy{name: "toy", plant: func(_ string, step int, stage string, s *lockstep.Step) {
+				if stage == Action {
+					s.Observation, s.Actor = make([]float32, size), make([]float32, 2)
+					if step == 105 {
+						s.Observation[1] = x
+					}
+				}
+			}}
+		}
+		want, got := shows(0), shows(1)
+		file := record(t, want, jobs, lockstep.AllSteps, everything)
+		for name, c := range map[string]struct {
+			want, got parity.Source
+			jobs      []lockstep.Job
+			place     string
+		}{
+			"live":     {Live(want), Live(got), jobs, "index 1 (roll[1]/8)"},
+			"recorded": {parity.Traced(file), Live(got), jobs, ""},
+			"both recorded": {
+				parity.Traced(file),
+				parity.Traced(record(t, got, jobs, lockstep.AllSteps, everything)), nil, "",
+			},
+		} {
+			r := compare(t, c.want, c.got, c.jobs, parity.CompareOptions{})
+			if r.First == nil || r.First.Stage != Observation || r.First.Step != 105 ||
+				!strings.HasSuffix(r.First.Place(), c.place) {
+				t.Errorf("%d numbers, %s: %v", size, name, r.First)
+				continue
+			}
+			if name == "both recorded" && r.First.Element != "" {
+				t.Errorf("%d numbers: named %q", size, r.First.Element)
+			}
+		}
+		var steps [2]*schema.Step
+		for i := range steps {
+			numbers := make([]float32, size)
+			numbers[1] = float32(i)
+			steps[i] = known(105, everything, lockstep.Step{Observation: numbers})
+			steps[i].Sum(schema.XXH64)
+		}
+		d := parity.DifferStep(&view.Schema, steps[0], steps[1])
+		if d == nil || (d.Element == "") != (size == 2) {
+			t.Errorf("%d numbers, without a rollout: %v", size, d)
+		}
+	}
+}

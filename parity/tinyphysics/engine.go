@@ -34,6 +34,7 @@ func Compare(
 	family := parity.Family{
 		Schema:   Schema(shortcuts),
 		Explain:  explain,
+		Element:  element,
 		Plot:     plot,
 		Branches: branches.TinyPhysics(),
 		Watch:    watch,
@@ -92,9 +93,32 @@ func Tasks(jobs []lockstep.Job, shortcuts lockstep.Shortcuts) ([]parity.RolloutT
 
 // Of describes a job.
 func Of(j lockstep.Job) trace.Rollout {
-	return rollout(
+	r := rollout(
 		j.Route.Name, PolicyName(j.Policy), j.Route.Len(), j.Route.Seed, golden.HashRoute(j.Route),
 	)
+	if n, ok := j.Policy.(*lockstep.Network); ok && n.Sees != nil {
+		r.Inputs[declared] = fmt.Sprintf("%d numbers", len(n.Sees))
+	}
+	return r
+}
+
+// declared is the input that tells a rollout's observation to be another than most networks'.
+const declared = "declared observation"
+
+// element names a value by what the rollout's own network sees, where that is known.
+func element(t *parity.RolloutTask, g *schema.Stage, index int) string {
+	if g.Name != Observation {
+		return g.Element(index)
+	}
+	if own, ok := t.Job.(job); ok {
+		if n, ok := own.Policy.(*lockstep.Network); ok && n.Sees != nil {
+			return n.Sees[index].String()
+		}
+	}
+	if t.Inputs[declared] != "" {
+		return ""
+	}
+	return g.Element(index)
 }
 
 func rollout(route, policy string, rows int, seed uint32, columns [5]uint64) trace.Rollout {

@@ -47,6 +47,7 @@ var view = schema.NewView(
 			Name:     Observation,
 			Shape:    []int{lockstep.ObservationSize},
 			Optional: true,
+			Varies:   true,
 			From:     from(schema.Before(Lataccel), schema.Before(Action)),
 			Elements: observationElements(),
 		},

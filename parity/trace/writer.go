@@ -158,7 +158,7 @@ func (r *RolloutWriter) Observe(s *schema.Step) {
 		case !g.IsArray():
 			flags |= 2 << (2 * i)
 			b = g.Type.AppendBits(b, s.Bits[i])
-		case !w.full.Has(i) || s.Data[i] == nil:
+		case !w.full.Has(i) || s.Data[i] == nil || g.Varies && len(s.Data[i]) != g.Size():
 			flags |= 1 << (2 * i)
 			b = binary.LittleEndian.AppendUint64(b, s.Bits[i])
 		case len(s.Data[i]) != g.Size():
