@@ -524,7 +524,7 @@ golden-classic: $(GYMNASIUM)/requirements/ready $(GYMNASIUM)/requirements-numpy1
 golden-policies: need-upstream $(VENV)/ready ## record exported controllers in the Python program again (UPSTREAM=DIR)
 	@mkdir -p build/controllers
 	LOCKSTEP_EXPORT=$(call quoted,$(abspath build/controllers)) $(GO) test -count=1 ./golden/policies -run Export
-	$(VENV)/bin/python golden/policies/record.py --upstream $(UPSTREAM) --model $(ASSETS)/tinyphysics.onnx --routes $(ASSETS)/routes --controllers build/controllers --out golden/policies/recordings.npz
+	$(VENV)/bin/python golden/policies/record.py --upstream $(UPSTREAM) --model $(ASSETS)/tinyphysics.onnx --routes $(ASSETS)/routes --controllers build/controllers --only pidff network --out golden/policies/recordings.npz
 	@rm -rf build/own-route && mkdir -p build/own-route && cp internal/defaults/routes/g00002.csv build/own-route
 	$(VENV)/bin/python golden/policies/record.py --upstream $(UPSTREAM) --model internal/defaults/tinyphysics-default.onnx --routes build/own-route --controllers build/controllers --out golden/policies/default.npz
 	$(VENV)/bin/python scripts/avx2/mask.py build/avx2

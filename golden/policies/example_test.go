@@ -21,4 +21,5 @@ func ExampleRead() {
 	// ort1.30-avx512-expU-sinfma-csv2
 	// g00002 pidff 580
 	// g00002 network 580
+	// g00002 wide 580
 }

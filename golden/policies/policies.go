@@ -97,8 +97,55 @@ func PIDFF() lockstep.PIDFF {
 // Network is the recorded network: random numbers, and among them rows that make it a
 // controller, which steers by the errors that it sees.
 func Network() (*lockstep.Network, error) {
+	layers, set := random(lockstep.ObservationSize, 64, 32, lockstep.ActorSize)
+	for _, sign := range []int{0, 1} { // of what a hidden unit sees: ReLU has one side
+		s := float32(1 - 2*sign)
+		set(0, sign, 2, s)      // the error
+		set(0, sign, 11, s/10)  // the target's change
+		set(0, sign, 12, -s/10) // the lataccel's change
+		set(1, sign, sign, 1)
+		set(2, sign, sign, 6)
+		set(2, 1-sign, sign, -6)
+	}
+	return lockstep.NewNetwork(layers, lockstep.DefaultScale)
+}
+
+// Wide is the recorded network of more than 256 numbers a layer, so that sums have several
+// chains, with tanh, and with an observation of its own, which looks at all that there is.
+func Wide() (*lockstep.Network, error) {
+	texts := []string{
+		"target[0]-lataccel[-1]", "target[0]-target[-1]", "lataccel[-1]-lataccel[-2]",
+		"v[0]-20/15", "target[7]-roll[7]/0.3", "observation[13]-observation[2]",
+	}
+	for i := range 60 {
+		texts = append(
+			texts, fmt.Sprintf("action[-%d]/2", i+1), fmt.Sprintf("lataccel[-%d]", i+1),
+			fmt.Sprintf("target[%d]-lataccel[-1]/5", i-12), fmt.Sprintf("roll[%d]/0.7", i-30),
+			fmt.Sprintf("v[%d]-15/9", 49-i), fmt.Sprintf("a[%d]-a[%d]", i-10, i-11),
+			fmt.Sprintf("observation[%d]", 4*i), fmt.Sprintf("target[%d]-roll[%d]", i-80, i-79),
+			fmt.Sprintf("lataccel[-%d]-1e-3/3", 80-i),
+		)
+	}
+	sees, err := lockstep.ParseSees(texts)
+	if err != nil {
+		return nil, err
+	}
+	layers, set := random(len(sees), 300, 40, lockstep.ActorSize)
+	layers[0].Tanh = true
+	set(0, 0, 0, 1)
+	set(0, 0, 1, 0.1)
+	set(0, 0, 2, -0.1)
+	for _, sign := range []int{0, 1} {
+		set(1, sign, 0, float32(1-2*sign))
+		set(2, sign, sign, 6)
+		set(2, 1-sign, sign, -6)
+	}
+	return lockstep.NewSeeing(sees, layers, lockstep.DefaultScale)
+}
+
+// random are layers of random numbers, and what sets a weight of theirs.
+func random(sizes ...int) ([]lockstep.Layer, func(layer, output, input int, w float32)) {
 	random := rand.New(rand.NewPCG(2026, 11))
-	sizes := []int{lockstep.ObservationSize, 64, 32, lockstep.ActorSize}
 	var layers []lockstep.Layer
 	for i := range len(sizes) - 1 {
 		l := lockstep.Layer{Inputs: sizes[i], Outputs: sizes[i+1]}
@@ -110,17 +157,7 @@ func Network() (*lockstep.Network, error) {
 		}
 		layers = append(layers, l)
 	}
-	set := func(layer, output, input int, w float32) {
+	return layers, func(layer, output, input int, w float32) {
 		layers[layer].Weights[output*layers[layer].Inputs+input] = w
 	}
-	for _, sign := range []int{0, 1} { // of what a hidden unit sees: ReLU has one side
-		s := float32(1 - 2*sign)
-		set(0, sign, 2, s)      // the error
-		set(0, sign, 11, s/10)  // the target's change
-		set(0, sign, 12, -s/10) // the lataccel's change
-		set(1, sign, sign, 1)
-		set(2, sign, sign, 6)
-		set(2, 1-sign, sign, -6)
-	}
-	return lockstep.NewNetwork(layers, lockstep.DefaultScale)
 }

@@ -26,7 +26,11 @@ func byName(t *testing.T) map[string]lockstep.Native {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]lockstep.Native{"pidff": policies.PIDFF(), "network": n}
+	wide, err := policies.Wide()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]lockstep.Native{"pidff": policies.PIDFF(), "network": n, "wide": wide}
 }
 
 // TestExport writes the controllers for record.py, to the folder that is named.
@@ -54,7 +58,8 @@ func TestRecordings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := len(assetstest.RouteNames) * len(byName(t)); len(recordings) != want {
+	// The wide network's recording is with the project's own network alone: it is large.
+	if want := len(assetstest.RouteNames) * (len(byName(t)) - 1); len(recordings) != want {
 		t.Fatalf("%d recordings, want %d", len(recordings), want)
 	}
 	holdAll(t, false, profile, recordings, func(name string) (model, route string) {
@@ -119,6 +124,15 @@ func holdAll(t *testing.T, slow bool, profile lockstep.Profile, recordings []pol
 				recordings, func(r policies.Recording) bool { return r.Policy == "network" })
 			jobs, recordings = jobs[n:n+1], recordings[n:n+1]
 		}
+		if e.Name == "gpu" { // whose kernels refuse wide networks
+			var narrow []int
+			for i, r := range recordings {
+				if r.Policy != "wide" {
+					narrow = append(narrow, i)
+				}
+			}
+			jobs, recordings = pick(jobs, narrow), pick(recordings, narrow)
+		}
 		t.Run(e.Name, func(t *testing.T) {
 			s := e.ForTest(t, engines.Config{Model: model, Profile: profile})
 			if s.Profile() != profile {
@@ -129,6 +143,14 @@ func holdAll(t *testing.T, slow bool, profile lockstep.Profile, recordings []pol
 			hold(t, s, jobs, recordings)
 		})
 	}
+}
+
+// pick are the elements at those places.
+func pick[T any](all []T, places []int) (some []T) {
+	for _, i := range places {
+		some = append(some, all[i])
+	}
+	return some
 }
 
 func hold(t *testing.T, s lockstep.Simulator, jobs []lockstep.Job,

@@ -4,9 +4,9 @@
   record.py --upstream DIR --model FILE --routes DIR --controllers DIR --out FILE
   record.py ... --check FILE
 
-DIR of the controllers holds pidff.py and network.py, as `go test ./golden/policies
--run Export` writes them. Each runs as controllers/<name>.py of the program, on every
-route. Exit status as in generate.py, whose tools these are.
+DIR of the controllers holds pidff.py, network.py and wide.py, as `go test
+./golden/policies -run Export` writes them. Each runs as controllers/<name>.py of the
+program, on every route. Exit status as in generate.py, whose tools these are.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import generate
 import numpy as np
 from generate import Failed, hash64
 
-CONTROLLERS = ("pidff", "network")
+CONTROLLERS = ("pidff", "network", "wide")
 
 
 def load(path, name):
@@ -84,7 +84,7 @@ def record_all(options):
     makers = {}
     profile = generate.profile_name(generate.fingerprint())
     program = generate.load_upstream(options.upstream)
-    for name in CONTROLLERS:
+    for name in options.only or CONTROLLERS:
         makers[name] = load(Path(options.controllers).resolve() / f"{name}.py", name)
     routes = sorted(path.stem for path in Path(options.routes).glob("*.csv"))
     if not routes:
@@ -111,6 +111,7 @@ def main():
     )
     for name in ("upstream", "model", "routes", "controllers"):
         parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--only", nargs="+", choices=CONTROLLERS)
     goal = parser.add_mutually_exclusive_group(required=True)
     goal.add_argument("--out")
     goal.add_argument("--check")

@@ -21,11 +21,12 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 import numpy.typing as npt
 
+from lockstep._frames import COLUMNS
 from lockstep._kinds import GAINS
 from lockstep.network import Network
 from lockstep.rollouts import (
@@ -37,6 +38,9 @@ from lockstep.rollouts import (
     Rollouts,
     spread,
 )
+
+if TYPE_CHECKING:
+    from lockstep.simulator import Routes
 
 __all__ = ["BatchStep", "Controllers"]
 
@@ -176,17 +180,18 @@ def distinct(names: list[str], specs: list[dict[str, Any]]) -> list[str]:
 
 def steer(
     rollouts: Rollouts,
-    columns: Sequence[FloatArray],
+    routes: Routes,
     controller: Callable[[BatchStep], npt.ArrayLike],
 ) -> tuple[FloatArray, FloatArray]:
     """Steer rollouts by a function to their ends, and return histories of lataccel and action.
 
-    The columns are those of each route, of shape (5, rows).
+    The routes are those that they roll out.
     """
-    n, rows = len(columns), max((column.shape[1] for column in columns), default=0)
-    padded = np.full((5, n, rows + 1), np.nan)
-    for i, column in enumerate(columns):
-        padded[:, i, : column.shape[1]] = column
+    n, rows = len(routes), int(max(routes.rows, default=0))
+    padded = np.full((len(COLUMNS), n, rows + 1), np.nan)
+    for i, route in enumerate(routes):
+        columns = np.stack([getattr(route, name) for name in COLUMNS])
+        padded[:, i, : columns.shape[1]] = columns
     lataccel, action = padded[3, :, :rows].copy(), padded[4, :, :rows].copy()
     lataccel[:, CONTEXT_LENGTH:] = np.nan
     action[:, CONTROL_START_IDX:] = np.nan

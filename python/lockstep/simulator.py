@@ -549,9 +549,7 @@ class Simulator:
     ) -> Result:
         """Roll out with a function of Python's."""
         with self.reset(routes, step=CONTEXT_LENGTH) as rollouts:
-            lataccel, action = steer(
-                rollouts, [routes._load()[i] for i in routes.positions], controller
-            )
+            lataccel, action = steer(rollouts, routes, controller)
             costs = rollouts.costs()[np.newaxis]
             errors = {(0, i): error for i, error in rollouts.errors.items()}
         if tell is not None:
