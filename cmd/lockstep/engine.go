@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"lockstep"
 	"lockstep/engines"
 	"lockstep/internal/assets"
 	"lockstep/internal/defaults"
 	"lockstep/internal/f32"
+	"lockstep/internal/figures"
 	"lockstep/internal/installed"
 	"lockstep/internal/model"
 	"lockstep/internal/routecache"
@@ -55,6 +57,7 @@ type simulation struct {
 	dataPath  string
 	routes    []*lockstep.Route
 	failed    []report.RouteResult // routes that could not be loaded
+	counts    figures.Counts
 }
 
 // load makes the simulator and loads the routes. What a user should know but is
@@ -76,9 +79,11 @@ func (f *inputFlags) load(
 	if err != nil {
 		return nil, err
 	}
+	begin := time.Now()
 	if s.simulator, err = simulator(env, s.modelPath); err != nil || s.simulator == nil {
 		return s, err
 	}
+	s.counts.Opened(begin)
 	return s, s.loadRoutes(env, f, paths)
 }
 
@@ -99,6 +104,7 @@ func (s *simulation) loadRoutes(env *environment, f *inputFlags, files []string)
 	if len(files) > 1 && !f.NoCache {
 		cache.UseDefault()
 	}
+	begin := time.Now()
 	routes, errs, stats := cache.Load(env.ctx, files)
 	if stats.Problem != nil {
 		fmt.Fprintf(env.stderr, "lockstep: %v\n", stats.Problem)
@@ -120,6 +126,7 @@ func (s *simulation) loadRoutes(env *environment, f *inputFlags, files []string)
 			s.routes = append(s.routes, routes[i])
 		}
 	}
+	s.counts.Loaded(begin, len(s.routes))
 	return nil
 }
 

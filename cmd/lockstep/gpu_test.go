@@ -2,11 +2,15 @@ package main
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"lockstep/engines"
 	"lockstep/gpu"
+	"lockstep/internal/figures"
 	"lockstep/internal/want"
 )
 
@@ -38,8 +42,8 @@ func TestNoGPU(t *testing.T) {
 	}
 }
 
-// TestStats: a rollout on a device is one upload, one launch and one download, and
-// --stats says so; elsewhere there is nothing to be said.
+// TestStats: --stats says on every engine what set-up, loading and steps took, and that a rollout
+// on a device is one upload, one launch and one download.
 func TestStats(t *testing.T) {
 	want.Compiler.Need(t)
 	inputs := append([]string{"rollout", "--stats"}, shortInputs(t)...)
@@ -52,7 +56,7 @@ func TestStats(t *testing.T) {
 		t.Fatalf("exit %d, stdout %q, stderr %q, want the costs %q", status, stdout, stderr, want)
 	}
 	table := regexp.MustCompile(
-		`(?m)\A\n +times +bytes +ms\n +upload +1 +\d+ +\d+\.\d{3}\n +kernel +1 +0 +\d+\.\d{3}\n +download +1 +\d+ +\d+\.\d{3}\n +host +\d+\.\d{3}\n1 synchronisations\n\z`,
+		`(?m)\A` + figuresLine + `\n\n +times +bytes +ms\n +upload +1 +\d+ +\d+\.\d{3}\n +kernel +1 +0 +\d+\.\d{3}\n +download +1 +\d+ +\d+\.\d{3}\n +host +\d+\.\d{3}\n1 synchronisations\n\z`,
 	)
 	if !table.MatchString(ledger) {
 		t.Errorf("the ledger is\n%s", ledger)
@@ -62,24 +66,59 @@ func TestStats(t *testing.T) {
 		t.Context(),
 		append(inputs, "--engine", "emulated", "--json")...)
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
-	var last struct{ Stats gpu.Stats }
+	var last struct {
+		Stats struct {
+			figures.Figures
+			Device *gpu.Stats `json:"device"`
+		}
+	}
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil {
 		t.Fatalf("%v in %q, stderr %q", err, stdout, stderr)
 	}
-	s := last.Stats
-	if s.Launches != 1 || s.Uploads != 1 || s.Downloads != 1 || s.Kernel <= 0 || s.Upload <= 0 ||
-		s.Download <= 0 ||
-		s.Wall < s.Kernel {
+	s := last.Stats.Device
+	if s == nil || s.Launches != 1 || s.Uploads != 1 || s.Downloads != 1 || s.Kernel <= 0 ||
+		s.Upload <= 0 || s.Download <= 0 || s.Wall < s.Kernel || last.Stats.Idle == nil {
 		t.Errorf("the ledger is %+v", s)
 	}
 	if !strings.Contains(stdout, `"engine":"emulated"`) {
 		t.Errorf("%s does not name the engine", stdout)
 	}
 
-	status, stdout, stderr = lockstepRun(t.Context(), append(inputs, "--engine", "reference")...)
-	if want := "lockstep: --stats goes with --engine gpu; the reference engine has no device\n"; status != exitUsage ||
-		stdout != "" ||
-		stderr != want {
-		t.Errorf("exit %d, stdout %q, stderr %q; want %q", status, stdout, stderr, want)
+}
+
+// figuresLine is what --stats says of two rollouts on every engine.
+const figuresLine = `set-up \d+\.\d{4} s; 2 routes loaded in \d+\.\d{4} s; ` +
+	`2 rollouts of 220 steps in \d+\.\d{4} s, [\d.e+]+ µs a step[^\n]*`
+
+// TestStatsEverywhere: so do the engines without a device, and a run that is kept says what of it
+// was computed now.
+func TestStatsEverywhere(t *testing.T) {
+	inputs := append([]string{"rollout", "--stats"}, shortInputs(t)...)
+	for _, e := range engines.Checked() {
+		if e.Slow || e.Missing() != nil {
+			continue
+		}
+		t.Run(e.Name, func(t *testing.T) {
+			own := append(slices.Clone(inputs), "--engine", e.Name)
+			status, stdout, stderr := lockstepRun(t.Context(), own...)
+			text := regexp.MustCompile(`(?m)^` + figuresLine + `$`)
+			if status != exitOK || stderr != "" || !text.MatchString(stdout) {
+				t.Errorf("exit %d, stdout %q, stderr %q", status, stdout, stderr)
+			}
+			kept := append(own, "--json", "--out", filepath.Join(t.TempDir(), "kept"))
+			for _, computed := range []int{2, 0} {
+				_, stdout, stderr := lockstepRun(t.Context(), kept...)
+				lines := strings.Split(strings.TrimSpace(stdout), "\n")
+				var last struct{ Stats figures.Figures }
+				if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil {
+					t.Fatalf("%v in %q, stderr %q", err, stdout, stderr)
+				}
+				f := last.Stats
+				if f.Routes != 2 || f.Rollouts != computed || (f.Steps > 0) != (computed > 0) ||
+					f.SetUp <= 0 || f.Load <= 0 || f.Rolling < 0 || f.Device != nil && e.Name != "gpu" {
+					t.Errorf("%d computed: %+v", computed, f)
+				}
+			}
+		})
 	}
 }

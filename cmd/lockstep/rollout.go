@@ -11,6 +11,7 @@ import (
 
 	"lockstep"
 	"lockstep/gpu"
+	"lockstep/internal/figures"
 	"lockstep/internal/progress"
 	"lockstep/parity/schema"
 	"lockstep/parity/tinyphysics"
@@ -25,7 +26,7 @@ type rolloutCommand struct {
 	familyFlags
 	JSON        bool   `name:"json" family:"every" help:"Print one JSON object a line: one for each route, then a summary; so for each set of gains."`
 	Trace       string `name:"trace" io:"out" placeholder:"FILE" help:"Write every stage of every step as a trace, for lockstep compare, and for NumPy through parity/trace/reader.py."`
-	Stats       bool   `name:"stats" family:"every" help:"Print what passed between host and GPU, and the times that its own clock took."`
+	Stats       bool   `name:"stats" family:"every" help:"Print what set-up, loading and each step took, and what passed between host and GPU."`
 	Debug       bool   `name:"debug" help:"Print lataccel and target of every tenth step of a rollout, as the Python program does for one route; lockstep eval draws drives."`
 	TraceValues bool   `name:"trace-values" help:"Write all arrays of a trace in full, 10 MB a rollout, not only their hashes."`
 	Out         string `name:"out" family:"every" placeholder:"DIR" help:"Keep the run in a folder: the same command goes on where it was ended, whatever ended it. lockstep watch DIR shows how far it is."`
@@ -45,7 +46,7 @@ func (c *rolloutCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	if err := c.check(s.simulator); err != nil {
+	if err := c.check(); err != nil {
 		return err
 	}
 	journal, err := s.journal(env, c.Out, runs.Plan{}, policies...)
@@ -53,7 +54,7 @@ func (c *rolloutCommand) Run(env *environment) error {
 		return err
 	}
 
-	tellStats := c.stats(env, s.simulator)
+	tellStats := c.stats(env, s)
 	lines := &report.Lines{
 		Out:     env.stdout,
 		Errors:  env.stderr,
@@ -86,14 +87,9 @@ func (c *rolloutCommand) Run(env *environment) error {
 	return cmp.Or(err, status(env, lines))
 }
 
-// check says which flags do not go together, or not with the engine.
-func (c *rolloutCommand) check(engine lockstep.Implementation) error {
-	_, device := engine.(*gpu.Simulator)
+// check says which flags do not go together.
+func (c *rolloutCommand) check() error {
 	switch {
-	case c.Stats && !device:
-		return fmt.Errorf(
-			"--stats goes with --engine gpu; the %s engine has no device", engine.Name(),
-		)
 	case c.TraceValues && c.Trace == "":
 		return errors.New("--trace-values goes with --trace")
 	case c.Debug && (c.Out != "" || c.Trace != ""):
@@ -104,23 +100,30 @@ func (c *rolloutCommand) check(engine lockstep.Implementation) error {
 	return nil
 }
 
-// stats returns the function that prints, with --stats, what the device has done since now.
-func (c *rolloutCommand) stats(env *environment, engine lockstep.Implementation) func() {
+// stats returns the function that prints, with --stats, what was done and, by the device, since now.
+func (c *rolloutCommand) stats(env *environment, s *simulation) func() {
 	if !c.Stats {
 		return func() {}
 	}
-	device := engine.(*gpu.Simulator) // check has seen it
-	before := device.Stats()
+	device, _ := s.simulator.(*gpu.Simulator)
+	var before gpu.Stats
+	if device != nil {
+		before = device.Stats()
+	}
 	return func() {
-		stats := device.Stats().Sub(before)
-		if !c.JSON {
-			stats.WriteText(env.stdout)
+		f := s.counts.Of(s.simulator)
+		var passed gpu.Stats
+		if device != nil {
+			passed = device.Stats().Sub(before)
+			f.OnDevice(passed, passed.Host())
+		}
+		if c.JSON {
+			env.json(map[string]any{"stats": f})
 			return
 		}
-		env.json(struct {
-			Stats gpu.Stats     `json:"stats"`
-			Host  time.Duration `json:"host_ns"`
-		}{stats, stats.Host()})
+		if f.WriteText(env.stdout); device != nil {
+			passed.WriteText(env.stdout)
+		}
 	}
 }
 
@@ -168,7 +171,8 @@ func (s *simulation) stream(
 	env *environment, work *runs.Work, add func(int, lockstep.Result),
 ) error {
 	bar := progress.New(env.stderr, len(work.Jobs), "rollouts")
-	work.Simulator, work.Done = s.simulator, func() { bar.Add(1) }
+	work.Simulator = figures.Counting{Simulator: s.simulator, Counts: &s.counts}
+	work.Done = func() { bar.Add(1) }
 	var lost []string
 	err := work.Stream(env.ctx, func(i int, r lockstep.Result) {
 		if lockstep.IsPassing(r.Err) {

@@ -187,11 +187,11 @@ def steer(
 
     The routes are those that they roll out.
     """
-    n, rows = len(routes), int(max(routes.rows, default=0))
+    columns = [np.stack([getattr(route, name) for name in COLUMNS]) for route in routes]
+    n, rows = len(columns), max((column.shape[1] for column in columns), default=0)
     padded = np.full((len(COLUMNS), n, rows + 1), np.nan)
-    for i, route in enumerate(routes):
-        columns = np.stack([getattr(route, name) for name in COLUMNS])
-        padded[:, i, : columns.shape[1]] = columns
+    for i, column in enumerate(columns):
+        padded[:, i, : column.shape[1]] = column
     lataccel, action = padded[3, :, :rows].copy(), padded[4, :, :rows].copy()
     lataccel[:, CONTEXT_LENGTH:] = np.nan
     action[:, CONTROL_START_IDX:] = np.nan

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"lockstep"
+	"lockstep/internal/figures"
 )
 
 type collectRequest struct {
@@ -76,8 +77,8 @@ func collect(t *task, s *simulator, q collectRequest, _ []byte) (any, error) {
 	if err != nil {
 		return nil, usage(err)
 	}
-	n, steps := ended(jobs, lockstep.CostOnly, func(i int) bool { return e.Results[i].Err != nil })
-	s.counts.rolled(begin, n, steps)
+	n, steps := figures.Ended(jobs, lockstep.CostOnly, func(i int) bool { return e.Results[i].Err != nil })
+	s.counts.Rolled(begin, n, steps)
 	answer.Handle, answer.Inputs = put(left), e.Inputs()
 	for i, result := range e.Results {
 		answer.Steps = append(answer.Steps, e.Steps(i))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lockstep"
+	"lockstep/internal/figures"
 	"lockstep/internal/pycontroller"
 	"lockstep/policyfile"
 )
@@ -125,8 +126,8 @@ func rollout(t *task, s *simulator, q rolloutRequest, buffer []byte) (_ any, err
 		}
 		t.done.Add(1)
 	}
-	n, steps := ended(jobs, options.Shortcuts, func(i int) bool { return answer.Errors[i] != nil })
-	s.counts.rolled(begin, n, steps)
+	n, steps := figures.Ended(jobs, options.Shortcuts, func(i int) bool { return answer.Errors[i] != nil })
+	s.counts.Rolled(begin, n, steps)
 	return answer, nil
 }
 

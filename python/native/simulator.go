@@ -13,6 +13,7 @@ import (
 	"lockstep/gpu"
 	"lockstep/internal/assets"
 	"lockstep/internal/defaults"
+	"lockstep/internal/figures"
 	"lockstep/internal/generate"
 	"lockstep/internal/installed"
 	"lockstep/internal/model"
@@ -27,7 +28,7 @@ type simulator struct {
 	end   context.CancelFunc
 	uses  sync.RWMutex
 
-	counts counts
+	counts figures.Counts
 }
 
 func newSimulator(s lockstep.Implementation) *simulator {
@@ -122,7 +123,7 @@ func open(t *task, _ int64, request, _ []byte) (any, error) {
 		}
 	}
 	own := newSimulator(s)
-	own.counts.setUp = time.Since(begin)
+	own.counts.Opened(begin)
 	a.Handle = put(own)
 	return a, nil
 }
@@ -208,7 +209,7 @@ func load(t *task, s *simulator, q loadRequest, _ []byte) (any, error) {
 	}
 	begin := time.Now()
 	loaded, errs, _ := cache.Load(t, files)
-	s.counts.loaded(begin, len(loaded))
+	s.counts.Loaded(begin, len(loaded))
 	answer := loadAnswer{Names: []string{}, Files: []string{}, Rows: []int{}, Failed: []failure{}}
 	var all routes
 	for i, r := range loaded {

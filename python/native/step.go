@@ -109,7 +109,7 @@ func (r *roll) stepIn(ctx context.Context, commands, lataccels []float64) (err e
 	start := time.Now()
 	err = r.stepper.Step(ctx, commands, lataccels)
 	r.spent += time.Since(start)
-	r.simulator.counts.rolled(start, 0, int64(r.n))
+	r.simulator.counts.Rolled(start, 0, int64(r.n))
 	return err
 }
 

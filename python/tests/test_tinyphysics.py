@@ -16,7 +16,7 @@ import pytest
 from conftest import PATIENCE
 from lockstep import tinyphysics
 
-pytest.importorskip("pandas")
+pandas = pytest.importorskip("pandas")
 
 HERE = Path(__file__).parent
 RECORDED = "ort1.30-avx512-expU-sinfma-csvexact"  # where patches.json was made
@@ -187,7 +187,9 @@ def test_patches(sim, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     want = json.loads((HERE / "patches.json").read_text())
     assert want.keys() == patches.PATCHES.keys()
-    assert len(want) >= 70
+    assert len(want) >= 85
+    if int(pandas.__version__.split(".")[0]) < 3:  # whose frames let their values be edited, and so does the program then
+        want["data_in_place"] = "29ea5ac74c6717d3ca16220f77ccf684589be885d6e6af57a1e293d846986bf2"
     assert len(set(want.values())) > 60
     module = sys.modules["lockstep.tinyphysics"]
     try:
