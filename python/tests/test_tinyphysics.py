@@ -188,7 +188,8 @@ def test_patches(sim, tmp_path, monkeypatch):
     want = json.loads((HERE / "patches.json").read_text())
     assert want.keys() == patches.PATCHES.keys()
     assert len(want) >= 85
-    if int(pandas.__version__.split(".")[0]) < 3:  # whose frames let their values be edited, and so does the program then
+    # Frames of pandas 2 let their values be edited.
+    if int(pandas.__version__.split(".")[0]) < 3:
         want["data_in_place"] = "29ea5ac74c6717d3ca16220f77ccf684589be885d6e6af57a1e293d846986bf2"
     assert len(set(want.values())) > 60
     module = sys.modules["lockstep.tinyphysics"]
