@@ -35,6 +35,18 @@ def public(name):
     return re.findall(r'"(\w+)"', listed[1]) if listed else []
 
 
+def constants(name):
+    """A module's public names that are neither classes nor functions."""
+    if name in MOCKED:
+        return []
+    module = importlib.import_module(f"lockstep.{name}")
+    return [
+        n
+        for n in public(name)
+        if not inspect.isroutine(kind := getattr(module, n)) and not inspect.isclass(kind)
+    ]
+
+
 def reference():
     """The page of the reference: the names that the package itself has, then modules."""
     lines = ["API", "===", ""]
@@ -42,10 +54,12 @@ def reference():
         title = f"lockstep.{name}".rstrip(".")
         lines += [title, "-" * len(title), ""]
         if name:
+            # Constants, which have no docstrings, would be left out.
             again = [n for n in public(name) if n in lockstep.__all__]
+            data = [n for n in constants(name) if n not in again]
             lines += [f".. automodule:: lockstep.{name}"]
-            lines += [f"   :exclude-members: {', '.join(again)}"] if again else []
-            lines += [""]
+            lines += [f"   :exclude-members: {', '.join(again + data)}"] if again + data else []
+            lines += ["", *(f".. autodata:: lockstep.{name}.{n}" for n in data), ""]
             continue
         for top in lockstep.__all__:
             if not top.startswith("_"):
@@ -80,7 +94,9 @@ def missing(html):
 
 def outside(folder):
     """What pages would load from elsewhere."""
-    loads = re.compile(r'<(?:script|img|iframe)[^>]*\bsrc="(https?:[^"]+)|<link[^>]*href="(https?:')
+    loads = re.compile(
+        r'<(?:script|img|iframe)[^>]*\bsrc="https?:[^"]+|<link[^>]*\bhref="https?:[^"]+'
+    )
     return {
         f"{page.relative_to(folder)}: {match[0]}"
         for page in folder.rglob("*.html")
