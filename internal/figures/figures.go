@@ -84,16 +84,16 @@ func (s Counting) Simulate(
 
 // Figures are what was counted.
 type Figures struct {
-	SetUp    float64    `json:"set_up_seconds"`
-	Load     float64    `json:"load_seconds"`
-	Routes   int        `json:"routes"`
-	Rolling  float64    `json:"rollout_seconds"`
-	Rollouts int        `json:"rollouts"`
-	Steps    int64      `json:"steps"`
-	Step     float64    `json:"us_per_step"`
-	Network  *float64   `json:"network_seconds"` // nil where nobody takes the time
-	Device   any        `json:"device"`          // what it counted; nil without one
-	Idle     *float64   `json:"device_idle_seconds"`
+	SetUp    float64  `json:"set_up_seconds"`
+	Load     float64  `json:"load_seconds"`
+	Routes   int      `json:"routes"`
+	Rolling  float64  `json:"rollout_seconds"`
+	Rollouts int      `json:"rollouts"`
+	Steps    int64    `json:"steps"`
+	Step     float64  `json:"us_per_step"`
+	Network  *float64 `json:"network_seconds"` // nil where nobody takes the time
+	Device   any      `json:"device"`          // what it counted; nil without one
+	Idle     *float64 `json:"device_idle_seconds"`
 }
 
 // Of says what was counted of an engine.
