@@ -100,7 +100,7 @@ func (c *rolloutCommand) check() error {
 	return nil
 }
 
-// stats returns the function that prints, with --stats, what was done and, by the device, since now.
+// stats returns the function that prints, with --stats, what was done, by the device since now.
 func (c *rolloutCommand) stats(env *environment, s *simulation) func() {
 	if !c.Stats {
 		return func() {}
