@@ -10,6 +10,7 @@ FNR == 1 { block = 0 }
 }
 length(line) <= 100 { next }
 markdown && (block || /^(\||    |<!--|Run without a fault:)/ || /faults caught;/) { next }
+!markdown && /^\/\/   / { next } # a table in a comment
 !markdown && !code && !/^[ \t]*\/\/ [^ ]/ { next }
 /^\/\/ Code generated/ { next }
 {

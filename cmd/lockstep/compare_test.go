@@ -544,7 +544,7 @@ func TestCompareGoldens(t *testing.T) {
 		want   []string
 	}{
 		{"equal", "", exitOK, []string{"equal           reference against " +
-			"ort1.30-avx2-expU-sinfma-csv2, own network: 1 of 1 rollouts equal, 580 steps\n",
+			"ort1.30-avx2-expU-sinfma-csv2, project's network: 1 of 1 rollouts equal, 580 steps\n",
 			"equal           twin against ort1.30"}},
 		{"logits", "", exitParity, []string{"equal           reference", "different       twin",
 			"step 123, stage logits", "replay: lockstep compare " + goldenDefault + " --only " +

@@ -47,10 +47,10 @@ func (c *doctorCommand) Run(env *environment) error {
 
 	w, err := model.Parse(defaults.Model())
 	if err != nil {
-		line("own network", "", err)
+		line("project's network", "", err)
 		return exitStatus(exitUsage)
 	}
-	line("own network", "embedded, "+w.SHA256[:12]+"…", nil)
+	line("project's network", "embedded, "+w.SHA256[:12]+"…", nil)
 	path, err := asset(assets.Model, "lockstep fetch model")
 	if err == nil {
 		w, bad := model.Load(path)

@@ -81,7 +81,7 @@ func (c *compareCommand) golden(
 		Detail: "network " + set.ModelSHA256[:min(8, len(set.ModelSHA256))],
 	}
 	if set.ModelSHA256 == defaults.ModelSHA256 {
-		k.Detail = "own network"
+		k.Detail = "project's network"
 	}
 	source, err := tinyphysics.Golden(set)
 	if err != nil {

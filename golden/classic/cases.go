@@ -169,10 +169,16 @@ func Cases(numpy1 bool) []RecordedCase {
 		)
 		// angles of all sizes, then NaN
 		for _, integrator := range []string{"euler", "semi-implicit"} {
-			add(RecordedCase{Env: "CartPole-v1", Autoreset: "off", Num: 16, Seed: 10, Uniform: 11,
-				Options: map[string]string{
-					"kinematics_integrator": integrator,
-				}, Bounds: map[string]float64{"low": -5000, "high": 5000}, Steps: 100})
+			add(RecordedCase{
+				Env:       "CartPole-v1",
+				Autoreset: "off",
+				Num:       16,
+				Seed:      10,
+				Uniform:   11,
+				Options:   map[string]string{"kinematics_integrator": integrator},
+				Bounds:    map[string]float64{"low": -5000, "high": 5000},
+				Steps:     100,
+			})
 		}
 	}
 	return cases

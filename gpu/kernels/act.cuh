@@ -46,11 +46,15 @@ struct Acting {
   Actor network[R];  // copied, so that no layer waits for where it is
   float actor[R][kActor], softplus[R][kActor];
 };
-static_assert(sizeof(Acting<1>) <= 4 * Block<1>::kScores && sizeof(Acting<6>) <= 4 * Block<6>::kScores, "it fits there");
+static_assert(sizeof(Acting<1>) <= 4 * Block<1>::kScores &&
+                  sizeof(Acting<6>) <= 4 * Block<6>::kScores,
+              "it fits there");
 
 // decide turns a network's answer into a command. before is the command of the step before.
-__noinline__ __device__ void decide(const Launch &launch, const Drive &d, int64_t step, double scale, double before, int64_t sampled,
-                                    const float *observation, const float *actor, const float *sp, Acted &acted) {
+__noinline__ __device__ void decide(const Launch &launch, const Drive &d, int64_t step,
+                                    double scale, double before, int64_t sampled,
+                                    const float *observation, const float *actor, const float *sp,
+                                    Acted &acted) {
   if (acted.nan >= 0) return;
   double raw;
   float variate;
@@ -98,11 +102,13 @@ __device__ __forceinline__ int first_nan(const float *observation) {
 // the first threads may use what they find in acting.acted until they come to a barrier.
 // The pointers come one by one, so that the compiler knows where they point.
 template <int R>
-__noinline__ __device__ void act(const Launch &launch, const Drive *drives, int64_t step, Acting<R> &acting, float *observation, float *even,
-                                 float *odd) {
+__noinline__ __device__ void act(const Launch &launch, const Drive *drives, int64_t step,
+                                 Acting<R> &acting, float *observation, float *even, float *odd) {
   __syncthreads();  // everybody is done with the last step
   unsigned act = 0;
-  for (int r = 0; r < R; r++) act |= drives[r].running != 0 && step < drives[r].end && drives[r].actor != nullptr ? 1u << r : 0u;
+  for (int r = 0; r < R; r++)
+    act |=
+        drives[r].running != 0 && step < drives[r].end && drives[r].actor != nullptr ? 1u << r : 0u;
   if (act == 0) return;
   const Thread t = this_thread();
 
@@ -118,7 +124,8 @@ __noinline__ __device__ void act(const Launch &launch, const Drive *drives, int6
   // The scalars take long; the threads that have none do the rest.
   each(R * kScalars, [&](int item) {
     const int r = item / kScalars, i = item % kScalars;
-    if ((act >> r & 1) != 0) observation[r * kActStride + i] = observed_scalar(view_of(launch, drives[r]), step, i);
+    if ((act >> r & 1) != 0)
+      observation[r * kActStride + i] = observed_scalar(view_of(launch, drives[r]), step, i);
   });
   each_behind(R * kScalars, kObservation - kScalars, [&](int item) {
     const Element e = element(step, kScalars + item);
@@ -128,22 +135,28 @@ __noinline__ __device__ void act(const Launch &launch, const Drive *drives, int6
     for (int r = 0; r < R; r++) {
       const Drive &d = drives[r];
       const int64_t row = e.row < d.rows ? e.row : d.rows - 1;
-      x[r] = (act >> r & 1) != 0 && (e.column != kActions || row >= kControlStart) ? of[(e.column < kTargets ? d.base : d.first_row) + row] : 0.0;
+      x[r] = (act >> r & 1) != 0 && (e.column != kActions || row >= kControlStart)
+                 ? of[(e.column < kTargets ? d.base : d.first_row) + row]
+                 : 0.0;
     }
 #pragma unroll
     for (int r = 0; r < R; r++) {
-      if ((act >> r & 1) != 0) observation[r * kActStride + kScalars + item] = in_units(x[r], e.unit);
+      if ((act >> r & 1) != 0)
+        observation[r * kActStride + kScalars + item] = in_units(x[r], e.unit);
     }
   });
   enum { kWords = sizeof(Actor) / sizeof(int64_t) };
   each_behind(R * kScalars, R * kWords, [&](int item) {
     const int r = item / kWords, i = item % kWords;
-    if ((act >> r & 1) != 0) reinterpret_cast<int64_t *>(acting.network + r)[i] = reinterpret_cast<const int64_t *>(drives[r].actor)[i];
+    if ((act >> r & 1) != 0)
+      reinterpret_cast<int64_t *>(acting.network + r)[i] =
+          reinterpret_cast<const int64_t *>(drives[r].actor)[i];
   });
   __syncthreads();
 
   // The last threads have no columns in a layer of 256.
-  if (const int r = t.count - 1 - t.index; r < R && (act >> r & 1) != 0) acting.acted[r].nan = first_nan(observation + r * kActStride);
+  if (const int r = t.count - 1 - t.index; r < R && (act >> r & 1) != 0)
+    acting.acted[r].nan = first_nan(observation + r * kActStride);
 #pragma unroll 1
   for (unsigned left = act; left != 0;) {
     // Those of one network together. What the layers of the others come to is not used.
@@ -163,17 +176,21 @@ __noinline__ __device__ void act(const Launch &launch, const Drive *drives, int6
 #pragma unroll 1
     for (; l != last; l++) {
       const int inputs = static_cast<int>(l->inputs), outputs = static_cast<int>(l->outputs);
-      last_product<R, 4>(out, kActStride, in, kActStride, l->weights, inputs, inputs, outputs, l->weights + inputs * outputs, begin);
+      last_product<R, 4>(out, kActStride, in, kActStride, l->weights, inputs, inputs, outputs,
+                         l->weights + inputs * outputs, begin);
       in = out;
       out = out == even ? odd : even;
       begin = begin == kSecondHalf ? kFirstHalf : kSecondHalf;
     }
     const int inputs = static_cast<int>(l->inputs);
-    last_product<R, 1>(out, kActStride, in, kActStride, l->weights, inputs, inputs, kActor, nullptr, begin);
+    last_product<R, 1>(out, kActStride, in, kActStride, l->weights, inputs, inputs, kActor, nullptr,
+                       begin);
     __syncthreads();
     each(R * kActor, [&](int item) {
       const int r = item / kActor, i = item % kActor;
-      if ((rows >> r & 1) != 0) acting.actor[r][i] = out[r * kActStride + i] + __ldg(l->weights + inputs * static_cast<int>(l->outputs) + i);
+      if ((rows >> r & 1) != 0)
+        acting.actor[r][i] =
+            out[r * kActStride + i] + __ldg(l->weights + inputs * static_cast<int>(l->outputs) + i);
     });
     if (left != 0) __syncthreads();
   }
@@ -184,8 +201,8 @@ __noinline__ __device__ void act(const Launch &launch, const Drive *drives, int6
   __syncthreads();
   if (decides) {
     const int r = t.index;
-    decide(launch, drives[r], step, acting.network[r].scale, before, sampled, observation + r * kActStride, acting.actor[r], acting.softplus[r],
-           acting.acted[r]);
+    decide(launch, drives[r], step, acting.network[r].scale, before, sampled,
+           observation + r * kActStride, acting.actor[r], acting.softplus[r], acting.acted[r]);
   }
 }
 

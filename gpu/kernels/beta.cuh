@@ -84,7 +84,8 @@ __device__ __forceinline__ void philox(uint32_t (&c)[4], uint64_t key) {
   uint32_t low = static_cast<uint32_t>(key), high = static_cast<uint32_t>(key >> 32);
 #pragma unroll 1
   for (int round = 0; round < 10; round++) {
-    const uint64_t a = static_cast<uint64_t>(c[0]) * 0xd2511f53u, b = static_cast<uint64_t>(c[2]) * 0xcd9e8d57u;
+    const uint64_t a = static_cast<uint64_t>(c[0]) * 0xd2511f53u,
+                   b = static_cast<uint64_t>(c[2]) * 0xcd9e8d57u;
     const uint32_t c1 = c[1], c3 = c[3];
     c[0] = static_cast<uint32_t>(b >> 32) ^ c1 ^ low;
     c[1] = static_cast<uint32_t>(b);
@@ -102,16 +103,19 @@ __device__ __forceinline__ double open_uniform(uint32_t high, uint32_t low) {
 }
 
 // beta_variate is a variate of Beta(1+sp0, 1+sp1), a function of what is given alone.
-__noinline__ __device__ float beta_variate(const float *sp, uint64_t seed, uint64_t id, int64_t step) {
+__noinline__ __device__ float beta_variate(const float *sp, uint64_t seed, uint64_t id,
+                                           int64_t step) {
   const bool swapped = sp[0] > sp[1];
-  const double s = static_cast<double>(swapped ? sp[1] : sp[0]), t = static_cast<double>(swapped ? sp[0] : sp[1]);
+  const double s = static_cast<double>(swapped ? sp[1] : sp[0]),
+               t = static_cast<double>(swapped ? sp[0] : sp[1]);
   const double a = 1.0 + s, b = 1.0 + t, al = a + b, q = s + t;
   const double lam = q > 0.0 ? __dsqrt_rn(q / (q + __dmul_rn(2.0, __dmul_rn(s, t)))) : 1.0;
   const double ga = a + 1.0 / lam;
   double x = a / al;  // should no attempt be accepted
 #pragma unroll 1
   for (uint32_t attempt = 0; attempt < 32; attempt++) {
-    uint32_t words[4] = {attempt, static_cast<uint32_t>(step), static_cast<uint32_t>(id), static_cast<uint32_t>(id >> 32)};
+    uint32_t words[4] = {attempt, static_cast<uint32_t>(step), static_cast<uint32_t>(id),
+                         static_cast<uint32_t>(id >> 32)};
     philox(words, seed);
     const double u1 = open_uniform(words[0], words[1]), u2 = open_uniform(words[2], words[3]);
     double v = __dmul_rn(lam, logarithm(u1 / (1.0 - u1)));

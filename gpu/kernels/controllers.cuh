@@ -10,12 +10,14 @@
 namespace lockstep {
 
 // pid is the challenge's PID controller.
-__device__ __forceinline__ double pid(const double *gains, Memory &memory, double target, double lataccel) {
+__device__ __forceinline__ double pid(const double *gains, Memory &memory, double target,
+                                      double lataccel) {
   const double error = target - lataccel;
   memory.error_integral += error;
   const double difference = error - memory.previous_error;
   memory.previous_error = error;
-  return (__dmul_rn(gains[0], error) + __dmul_rn(gains[1], memory.error_integral)) + __dmul_rn(gains[2], difference);
+  return (__dmul_rn(gains[0], error) + __dmul_rn(gains[1], memory.error_integral)) +
+         __dmul_rn(gains[2], difference);
 }
 
 // plan_mean is the mean of a plan's rows from first to before end.
@@ -45,12 +47,15 @@ __noinline__ __device__ double pidff(const Launch &launch, Drive &d, int64_t ste
   for (int band = 0; band < 3; band++) {
     const int first = band == 0 ? 0 : band == 1 ? 3 : 8, next = band == 0 ? 3 : band == 1 ? 8 : 16;
     if (first >= left) break;
-    ff += __dmul_rn(gains[kFF + 1 + band], plan_mean(now + 1, first, next < left ? next : left) - *now);
+    ff += __dmul_rn(gains[kFF + 1 + band],
+                    plan_mean(now + 1, first, next < left ? next : left) - *now);
   }
   const double v = launch.v_ego[d.first_row + step];
   ff = __dmul_rn(ff, 1.0 + __dmul_rn(gains[kFFV], 20.0 / (v < 5.0 ? 5.0 : v) - 1.0));
 
-  double u = ((__dmul_rn(gains[kP], error) + __dmul_rn(gains[kI], memory.error_integral)) + __dmul_rn(gains[kD], difference)) + ff;
+  double u = ((__dmul_rn(gains[kP], error) + __dmul_rn(gains[kI], memory.error_integral)) +
+              __dmul_rn(gains[kD], difference)) +
+             ff;
   u = memory.previous_command + __dmul_rn(1.0 - gains[kSmooth], u - memory.previous_command);
   memory.previous_command = clip(u, -kSteerMax, kSteerMax);
   return memory.previous_command;
@@ -65,7 +70,8 @@ __device__ __forceinline__ double table_action(const double *actions, int64_t st
 // command gives the policy's answer, before clipping, and tells whether the kernel has
 // such a policy. acted is a network's answer.
 template <bool Policies>
-__device__ __forceinline__ bool command(const Launch &launch, Drive &d, int64_t step, const Acted *acted, double *answer) {
+__device__ __forceinline__ bool command(const Launch &launch, Drive &d, int64_t step,
+                                        const Acted *acted, double *answer) {
   const Job &job = launch.job[d.j];
   switch (job.kind) {
     case kZero:

@@ -82,7 +82,8 @@ inline __device__ void costs(double *out, const double *target, const double *la
 
 // step_cost is the part of the total cost that a step from kControlStart on has, of a
 // route of so many rows, with the lataccels after it and before it.
-inline __device__ double step_cost(int64_t rows, int64_t step, double target, double lataccel, double before) {
+inline __device__ double step_cost(int64_t rows, int64_t step, double target, double lataccel,
+                                   double before) {
   const double n = static_cast<double>((rows < kCostEnd ? rows : kCostEnd) - kControlStart);
   const double e = target - lataccel;
   double cost = __dmul_rn(kLataccelWeight * kCostScale / n, __dmul_rn(e, e));

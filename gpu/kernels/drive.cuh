@@ -20,13 +20,15 @@ struct Drive {
   double computed;     // the lataccel that this step computed
   int64_t sampled, serial;  // see Status
   int64_t running;           // 0 where there is no job, or it has failed
-  const Actor *actor;        // of a job that a network steers, otherwise null; set by kernels with policies
+  // of a job that a network steers, otherwise null; set by kernels with policies
+  const Actor *actor;
 };
 static_assert(sizeof(Drive) == kDrive, "layout.cuh has the size");
 
 // traced is where a step of a job is recorded, or null.
 __device__ __forceinline__ TraceStep *traced(const Launch &launch, int64_t j, int64_t step) {
-  if (launch.trace == nullptr || step < launch.trace_first || step >= launch.trace_end) return nullptr;
+  if (launch.trace == nullptr || step < launch.trace_first || step >= launch.trace_end)
+    return nullptr;
   return launch.trace + j * (launch.trace_end - launch.trace_first) + (step - launch.trace_first);
 }
 

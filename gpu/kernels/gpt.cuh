@@ -68,16 +68,20 @@ struct Tile {
 // on. It is a function of its own because its code is long and eight places want it,
 // and so that the chains of its callers do not keep ptxas from loading weights early.
 template <int R>
-__noinline__ __device__ void product(float *out, const float *a, const float *low, const float *high) {
+__noinline__ __device__ void product(float *out, const float *a, const float *low,
+                                     const float *high) {
   typedef Block<R> B;
   const Thread t = this_thread();
   const Tile tile(t);
   for (int p = t.warp; p < kWidth / kPanel; p += t.warps) {
-    const float *panel = p < kWidth / kPanel / 2 ? low + p * (kWidth * kPanel) : high + (p - kWidth / kPanel / 2) * (kWidth * kPanel);
+    const float *panel = p < kWidth / kPanel / 2
+                             ? low + p * (kWidth * kPanel)
+                             : high + (p - kWidth / kPanel / 2) * (kWidth * kPanel);
     float4 acc[B::kTile];
 #pragma unroll
     for (int i = 0; i < B::kTile; i++) acc[i] = zero4();
-    multiply<B::kTile, B::kStride, kWidth, B::kRounds>(acc, a + tile.row * B::kStride, panel + tile.column);
+    multiply<B::kTile, B::kStride, kWidth, B::kRounds>(acc, a + tile.row * B::kStride,
+                                                       panel + tile.column);
 #pragma unroll
     for (int i = 0; i < B::kTile; i++) {
       const int row = tile.row + 8 * i;
@@ -117,7 +121,8 @@ __device__ __forceinline__ void each_own(F f) {
   const Tile tile(t);
   for (int p = t.warp; p < kWidth / kPanel; p += t.warps) {
 #pragma unroll 1
-    for (int row = tile.row; row < Block<R>::kRows; row += 8) f(row * Block<R>::kStride + p * kPanel + tile.column);
+    for (int row = tile.row; row < Block<R>::kRows; row += 8)
+      f(row * Block<R>::kStride + p * kPanel + tile.column);
   }
 }
 
@@ -140,7 +145,8 @@ __device__ __forceinline__ void load_ahead(float (&set)[Ahead][Columns], const f
 
 // multiply_set continues the chains of Rows rows over the values of k of a set.
 template <int Rows, int Ahead, int Columns>
-__device__ __forceinline__ void multiply_set(float (&acc)[Rows][Columns], const float *const (&rows)[Rows], int from,
+__device__ __forceinline__ void multiply_set(float (&acc)[Rows][Columns],
+                                             const float *const (&rows)[Rows], int from,
                                              const float (&set)[Ahead][Columns]) {
 #pragma unroll
   for (int j = 0; j < Ahead; j += 4) {
@@ -171,9 +177,15 @@ enum Begin { kReady, kReadyBehind, kFirstHalf, kSecondHalf };
 // values of k are used, a multiple of 64. Where there is a bias, it is added to four
 // columns, and ReLU follows.
 template <int R, int Columns>
-__noinline__ __device__ void last_product(float *out, int out_stride, const float *a, int stride, const float *weights, int depth,
-                                          int k, int columns, const float *bias, Begin begin) {
-  enum { kFew = (R + 1) / 2, kGroups = (R + kFew - 1) / kFew, kAhead = Columns == 1 ? 64 : 16, kTurns = R <= 2 ? 2 : 1 };
+__noinline__ __device__ void last_product(float *out, int out_stride, const float *a, int stride,
+                                          const float *weights, int depth, int k, int columns,
+                                          const float *bias, Begin begin) {
+  enum {
+    kFew = (R + 1) / 2,
+    kGroups = (R + kFew - 1) / kFew,
+    kAhead = Columns == 1 ? 64 : 16,
+    kTurns = R <= 2 ? 2 : 1
+  };
   const Thread t = this_thread();
   const int items = columns / Columns * kGroups;
   int item = t.index - ((begin & 1) != 0 ? t.count / 2 : 0);
@@ -241,7 +253,8 @@ __device__ __forceinline__ void each_last(int columns, F f) {
 
 // embed computes x = concat(bias + states·Wt, E[tokens]) + P. states is (rows, 4).
 template <int R>
-__device__ __forceinline__ void embed(const float *weights, float *x, const float *states, const int *tokens) {
+__device__ __forceinline__ void embed(const float *weights, float *x, const float *states,
+                                      const int *tokens) {
   typedef Block<R> B;
   const Thread t = this_thread();
   for (int item = t.index; item < B::kRows * kWidth; item += t.count) {
@@ -265,13 +278,14 @@ __device__ __forceinline__ void embed(const float *weights, float *x, const floa
 // those of the norm, scratch holds 18 floats for each row, aligned as double. It
 // ends with a barrier.
 template <int Stride>
-__noinline__ __device__ void layer_norm(int64_t formula, int rows, float *n, const float *x, int x_stride, const float *weights,
-                                        float *scratch) {
+__noinline__ __device__ void layer_norm(int64_t formula, int rows, float *n, const float *x,
+                                        int x_stride, const float *weights, float *scratch) {
   const Thread t = this_thread();
   const float epsilon = 0x1.4f8b58p-17f;
   double *sums = reinterpret_cast<double *>(scratch);  // (rows, 4)
   float *squares = scratch + rows * 8;                 // (rows, 8)
-  float *mean_scale = scratch + rows * 16;             // (rows, 2) mean, and what x - mean is multiplied with or divided by
+  // (rows, 2) mean, and what x - mean is multiplied with or divided by
+  float *mean_scale = scratch + rows * 16;
   if (formula == kLayerNorm130) {
     // The mean from four float64 sums, the variance from eight float32 chains.
 #pragma unroll 1
@@ -339,9 +353,11 @@ __noinline__ __device__ void layer_norm(int64_t formula, int rows, float *n, con
   const auto put = [&](int item, auto normal) {
     const int row = item / (kWidth / 4), j = item % (kWidth / 4) * 4;
     const float mean = mean_scale[row * 2], s = mean_scale[row * 2 + 1];
-    const float4 w = load_weights(weights + j), b = load_weights(weights + kWidth + j), v = load4(x + row * x_stride + j);
-    store4(n + row * Stride + j, make_float4(normal(v.x - mean, s, w.x, b.x), normal(v.y - mean, s, w.y, b.y),
-                                             normal(v.z - mean, s, w.z, b.z), normal(v.w - mean, s, w.w, b.w)));
+    const float4 w = load_weights(weights + j), b = load_weights(weights + kWidth + j),
+                 v = load4(x + row * x_stride + j);
+    store4(n + row * Stride + j,
+           make_float4(normal(v.x - mean, s, w.x, b.x), normal(v.y - mean, s, w.y, b.y),
+                       normal(v.z - mean, s, w.z, b.z), normal(v.w - mean, s, w.w, b.w)));
   };
   if (formula == kLayerNorm130) {
 #pragma unroll 1
@@ -351,7 +367,8 @@ __noinline__ __device__ void layer_norm(int64_t formula, int rows, float *n, con
   } else {
 #pragma unroll 1
     for (int item = t.index; item < rows * (kWidth / 4); item += t.count) {
-      put(item, [](float d, float s, float w, float b) { return __fmul_rn(__fdiv_rn(d, s), w) + b; });
+      put(item,
+          [](float d, float s, float w, float b) { return __fmul_rn(__fdiv_rn(d, s), w) + b; });
     }
   }
   __syncthreads();
@@ -367,7 +384,8 @@ __device__ __forceinline__ void exponentials(float *row, int n, float m, F expon
   for (int j = 0; j < kContext; j += 4) {
     const float4 v = load4(row + j);
     const float x = of(v.x), y = of(v.y), z = of(v.z), w = of(v.w);
-    store4(row + j, make_float4(j < n ? x : 0.0f, j + 1 < n ? y : 0.0f, j + 2 < n ? z : 0.0f, j + 3 < n ? w : 0.0f));
+    store4(row + j, make_float4(j < n ? x : 0.0f, j + 1 < n ? y : 0.0f, j + 2 < n ? z : 0.0f,
+                                j + 3 < n ? w : 0.0f));
   }
 }
 
@@ -501,13 +519,15 @@ __device__ __forceinline__ void mixed_tile(float *out, const float *p, const flo
 
 // attention adds a layer's self-attention to the residual stream.
 template <int R>
-__device__ __forceinline__ void attention(const Launch &launch, const Activations &a, const float *layer) {
+__device__ __forceinline__ void attention(const Launch &launch, const Activations &a,
+                                          const float *layer) {
   typedef Block<R> B;
   enum { kMatrix = kWidth * kWidth };  // of queries, keys or values
   enum { kQueries = R == 1 ? 1 : R == 2 ? 2 : 4, kTiles = kContext / kQueries };  // of scores
   const float *qkv = layer + kQKV;
 
-  layer_norm<B::kStride>(launch.layer_norm, B::kRows, a.normed, a.residual, B::kStride, layer + kAttentionNorm, a.work);
+  layer_norm<B::kStride>(launch.layer_norm, B::kRows, a.normed, a.residual, B::kStride,
+                         layer + kAttentionNorm, a.work);
 #pragma unroll 1
   for (int pair = 0; pair < kHeads / 2; pair++) {
     // Queries and keys of two heads, 64 columns each.
@@ -516,11 +536,14 @@ __device__ __forceinline__ void attention(const Launch &launch, const Activation
     __syncthreads();
     // Scores in tiles of 5 keys; those above the diagonal are not used.
     each(R * 2 * 4 * kTiles, [&](int item) {
-      const int key = (item & 3) * 5, row = (item >> 2) % kTiles * kQueries, head = item / (4 * kTiles) & 1, route = item / (8 * kTiles);
+      const int key = (item & 3) * 5, row = (item >> 2) % kTiles * kQueries,
+                head = item / (4 * kTiles) & 1, route = item / (8 * kTiles);
       if (key > row + kQueries - 1) return;
       const float *q = a.work + (route * kContext + row) * B::kStride + head * kHeadSize;
       const float *k = a.work + (route * kContext + key) * B::kStride + kHalf + head * kHeadSize;
-      score_tile<B::kStride, kQueries>(a.scores + ((route * kContext + row) * kHeads + 2 * pair + head) * kContext + key, kHeads * kContext, q, k);
+      score_tile<B::kStride, kQueries>(
+          a.scores + ((route * kContext + row) * kHeads + 2 * pair + head) * kContext + key,
+          kHeads * kContext, q, k);
     });
     __syncthreads();
   }
@@ -552,10 +575,15 @@ __device__ __forceinline__ void attention(const Launch &launch, const Activation
 // stay in registers, but for a part of the first panel's sums, which waits in the scores'
 // buffer. It ends with a barrier.
 template <int R, class Chunk>
-__device__ __forceinline__ void add_panels(const Activations &a, const float *weights, Chunk chunk) {
+__device__ __forceinline__ void add_panels(const Activations &a, const float *weights,
+                                           Chunk chunk) {
   typedef Block<R> B;
   // With all the room taken, ptxas loads weights late for R = 5.
-  enum { kPanels = kWidth / kPanel, kRoom = B::kScores / (4 * kMaxThreads) - (R == 5 ? 1 : 0), kKept = B::kTile < kRoom ? B::kTile : kRoom };
+  enum {
+    kPanels = kWidth / kPanel,
+    kRoom = B::kScores / (4 * kMaxThreads) - (R == 5 ? 1 : 0),
+    kKept = B::kTile < kRoom ? B::kTile : kRoom
+  };
   const auto kept = [&](int i) { return a.scores + 4 * (kMaxThreads * i + thread_index()); };
   // Eight warps compute all columns of the output at once, fewer take turns and
   // have the chunks written anew in each.
@@ -574,12 +602,14 @@ __device__ __forceinline__ void add_panels(const Activations &a, const float *we
       const int panel = turn + t.warp;
       if (panel < kPanels) {
         const Tile tile(t);
-        multiply<B::kTile, B::kStride, kWidth, B::kOutRounds>(acc, a.work + tile.row * B::kStride,
-                                               weights + panel * (kHidden * kPanel) + c * (kWidth * kPanel) + tile.column);
+        multiply<B::kTile, B::kStride, kWidth, B::kOutRounds>(
+            acc, a.work + tile.row * B::kStride,
+            weights + panel * (kHidden * kPanel) + c * (kWidth * kPanel) + tile.column);
         if (c == 1) {  // the first panel ends
 #pragma unroll
           for (int i = 0; i < B::kTile; i++) {
-            const float4 h = make_float4(acc[i].x * 0.5f, acc[i].y * 0.5f, acc[i].z * 0.5f, acc[i].w * 0.5f);
+            const float4 h =
+                make_float4(acc[i].x * 0.5f, acc[i].y * 0.5f, acc[i].z * 0.5f, acc[i].w * 0.5f);
             if (i < kKept) {
               store4(kept(i), h);
             } else {
@@ -616,9 +646,11 @@ __device__ __forceinline__ void add_panels(const Activations &a, const float *we
 
 // mlp adds a layer's perceptron to the residual stream.
 template <int R>
-__device__ __forceinline__ void mlp(const Launch &launch, const Activations &a, const float *layer) {
+__device__ __forceinline__ void mlp(const Launch &launch, const Activations &a,
+                                    const float *layer) {
   typedef Block<R> B;
-  layer_norm<B::kStride>(launch.layer_norm, B::kRows, a.normed, a.residual, B::kStride, layer + kMLPNorm, a.work);
+  layer_norm<B::kStride>(launch.layer_norm, B::kRows, a.normed, a.residual, B::kStride,
+                         layer + kMLPNorm, a.work);
   add_panels<R>(a, layer + kOut, [&](int chunk) {
     product<R>(a.work, a.normed, layer + kFC + chunk * (kWidth * kWidth));
     each_own<R>([&](int at) {
@@ -631,16 +663,21 @@ __device__ __forceinline__ void mlp(const Launch &launch, const Activations &a, 
 // add_last_panels is add_panels for the last position alone: rows of x, stride apart. low
 // and high are room for as many.
 template <int R>
-__device__ __forceinline__ void add_last_panels(float *x, int stride, const float *hidden, int hidden_stride, const float *weights, float *low,
+__device__ __forceinline__ void add_last_panels(float *x, int stride, const float *hidden,
+                                                int hidden_stride, const float *weights, float *low,
                                                 float *high) {
   if (R == 1 && this_thread().count == kMaxThreads) {
     // A column for each thread, half of them those of the second panel.
     const bool second = thread_index() >= kMaxThreads / 2;
-    last_product<R, 1>(second ? high : low, stride, hidden + (second ? kHidden / 2 : 0), hidden_stride,
-                       weights + (second ? kHidden / 2 * kPanel : 0), kHidden, kHidden / 2, kWidth, nullptr, second ? kReadyBehind : kReady);
+    last_product<R, 1>(second ? high : low, stride, hidden + (second ? kHidden / 2 : 0),
+                       hidden_stride, weights + (second ? kHidden / 2 * kPanel : 0), kHidden,
+                       kHidden / 2, kWidth, nullptr, second ? kReadyBehind : kReady);
   } else {
-    last_product<R, 1>(low, stride, hidden, hidden_stride, weights, kHidden, kHidden / 2, kWidth, nullptr, kReady);
-    last_product<R, 1>(high, stride, hidden + kHidden / 2, hidden_stride, weights + kHidden / 2 * kPanel, kHidden, kHidden / 2, kWidth, nullptr, kReady);
+    last_product<R, 1>(low, stride, hidden, hidden_stride, weights, kHidden, kHidden / 2, kWidth,
+                       nullptr, kReady);
+    last_product<R, 1>(high, stride, hidden + kHidden / 2, hidden_stride,
+                       weights + kHidden / 2 * kPanel, kHidden, kHidden / 2, kWidth, nullptr,
+                       kReady);
   }
   __syncthreads();
   each_last<R>(kWidth, [&](int r, int column) {
@@ -654,21 +691,26 @@ __device__ __forceinline__ void add_last_panels(float *x, int stride, const floa
 // alone: only keys and values depend on the others. The logits (R, 1024) come to
 // be in work.
 template <int R>
-__device__ __forceinline__ void last_layer(const Launch &launch, const Activations &a, const float *layer) {
+__device__ __forceinline__ void last_layer(const Launch &launch, const Activations &a,
+                                           const float *layer) {
   typedef Block<R> B;
   enum { kHiddenStride = kHidden + 4, kMatrix = kWidth * kWidth };
   const float *qkv = layer + kQKV;
   const int64_t norm = launch.layer_norm;
-  const float *last = a.residual + (kContext - 1) * B::kStride;  // of route 0; the next is 20 rows on
+  const float *last =
+      a.residual + (kContext - 1) * B::kStride;  // of route 0; the next is 20 rows on
 
-  layer_norm<B::kStride>(norm, B::kRows, a.normed, a.residual, B::kStride, layer + kAttentionNorm, a.work);
+  layer_norm<B::kStride>(norm, B::kRows, a.normed, a.residual, B::kStride, layer + kAttentionNorm,
+                         a.work);
   float *scores = a.scores;                         // (R, 4, 20)
   float *queries = scores + R * kHeads * kContext;  // (R, 128)
   product<R>(a.work, a.normed, qkv + kMatrix);
-  last_product<R, 1>(queries, kWidth, a.normed + (kContext - 1) * B::kStride, kContext * B::kStride, qkv, kWidth, kWidth, kWidth, nullptr, kReady);
+  last_product<R, 1>(queries, kWidth, a.normed + (kContext - 1) * B::kStride, kContext * B::kStride,
+                     qkv, kWidth, kWidth, kWidth, nullptr, kReady);
   __syncthreads();
   each(R * kHeads * kContext, [&](int item) {
-    const int key = item % kContext, head = item / kContext % kHeads, route = item / (kContext * kHeads);
+    const int key = item % kContext, head = item / kContext % kHeads,
+              route = item / (kContext * kHeads);
     const float *q = queries + route * kWidth + head * kHeadSize;
     const float *k = a.work + (route * kContext + key) * B::kStride + head * kHeadSize;
     scores[item] = score(q, k);
@@ -681,7 +723,8 @@ __device__ __forceinline__ void last_layer(const Launch &launch, const Activatio
   __syncthreads();
 
   // normed is free from here on, and work after the attention.
-  float *x = a.normed, *n = x + R * B::kStride, *values = n + R * B::kStride, *low = values + R * B::kStride;
+  float *x = a.normed, *n = x + R * B::kStride, *values = n + R * B::kStride,
+        *low = values + R * B::kStride;
   float *hidden = low + R * B::kStride;
   each_last<R>(kWidth, [&](int route, int column) {
     const float *s = scores + (route * kHeads + column / kHeadSize) * kContext;
@@ -689,14 +732,17 @@ __device__ __forceinline__ void last_layer(const Launch &launch, const Activatio
     values[route * B::kStride + column] = mixed<B::kStride>(s, v);
   });
   __syncthreads();
-  last_product<R, 1>(x, B::kStride, values, B::kStride, layer + kProjection, kWidth, kWidth, kWidth, nullptr, kReady);
+  last_product<R, 1>(x, B::kStride, values, B::kStride, layer + kProjection, kWidth, kWidth, kWidth,
+                     nullptr, kReady);
   __syncthreads();
   each_last<R>(kWidth, [&](int r, int column) {
-    x[r * B::kStride + column] = last[r * kContext * B::kStride + column] + x[r * B::kStride + column];
+    x[r * B::kStride + column] =
+        last[r * kContext * B::kStride + column] + x[r * B::kStride + column];
   });
   __syncthreads();
   layer_norm<B::kStride>(norm, R, n, x, B::kStride, layer + kMLPNorm, a.work);
-  last_product<R, 4>(hidden, kHiddenStride, n, B::kStride, layer + kFC, kWidth, kWidth, kHidden, nullptr, kReady);
+  last_product<R, 4>(hidden, kHiddenStride, n, B::kStride, layer + kFC, kWidth, kWidth, kHidden,
+                     nullptr, kReady);
   __syncthreads();
   each_last<R>(kHidden, [&](int r, int column) {
     hidden[r * kHiddenStride + column] = gelu(hidden[r * kHiddenStride + column]);
@@ -704,15 +750,16 @@ __device__ __forceinline__ void last_layer(const Launch &launch, const Activatio
   __syncthreads();
   add_last_panels<R>(x, B::kStride, hidden, kHiddenStride, layer + kOut, low, values);
   layer_norm<B::kStride>(norm, R, n, x, B::kStride, launch.weights + kFinalNorm, a.work);
-  last_product<R, 4>(a.work, kVocabulary, n, B::kStride, launch.weights + kHead, kWidth, kWidth, kVocabulary, nullptr, kReady);
+  last_product<R, 4>(a.work, kVocabulary, n, B::kStride, launch.weights + kHead, kWidth, kWidth,
+                     kVocabulary, nullptr, kReady);
   __syncthreads();
 }
 
 // forward computes the logits of the last position, (R, 1024) in work, from tokens and
 // states that lie in scores. It begins after a barrier and ends with one.
 template <int R>
-__device__ __forceinline__ void forward(const Launch &launch, const Activations &a, const float *states,
-                                        const int *tokens) {
+__device__ __forceinline__ void forward(const Launch &launch, const Activations &a,
+                                        const float *states, const int *tokens) {
   embed<R>(launch.weights, a.residual, states, tokens);
   __syncthreads();
 #pragma unroll 1

@@ -81,9 +81,11 @@ struct Job {
 struct Status {
   int64_t code;  // kOK, or why the job ended at step
   int64_t step;
-  double value;  // the job's lataccel, or what was wrong: the lataccel without a token, the sum that is not 1, the kind, the observation's element
+  double value;     // the job's lataccel, or what was wrong: the lataccel without a token, the sum
+                    // that is not 1, the kind, the observation's element
   int64_t sampled;  // steps whose token was drawn
-  int64_t serial;   // of those, the ones whose draw was so near an edge that the running sum was made one by one
+  int64_t serial;   // of those, the ones whose draw was so near an edge that the running sum was
+                    // made one by one
 };
 enum { kOK = 0, kNoToken = 1, kNotDistribution = 2, kNoController = 3, kNoObservation = 4 };
 
@@ -139,7 +141,7 @@ struct Launch {
   // go on from what they find. One begins if its first is kContext or if there is a past.
   double *lataccel, *action;  // (J, S)
   const double *past_lataccel, *past_action;  // (origins, first)
-  double *draws;              // (J, S), step s at s; made by the launch that begins, but see Job.noise
+  double *draws;  // (J, S), step s at s; made by the launch that begins, but see Job.noise
   Memory *memory;             // (J)
   Status *status;             // (J); a job whose code is not kOK is left alone
 
@@ -147,7 +149,7 @@ struct Launch {
   // without policies computes one step. width is J, of all launches together.
   const double *commands;     // (steps, width)
   int64_t width;
-  double *now;                // (J), each job's lataccel after the launch, NaN if it has failed; may be commands
+  double *now;  // (J), each job's lataccel after the launch, NaN if it has failed; may be commands
   const double *teacher_lataccel, *teacher_action;  // (J, S), see lockstep.Job.Teacher
   double *costs;              // (J, 3): lataccel, jerk, total; written where a job ends
 

@@ -20,8 +20,8 @@ extern "C" {
 __device__ int64_t lockstep_layout[] = {
     lockstep::kVersion,
     sizeof(lockstep::Route), sizeof(lockstep::Job), sizeof(lockstep::Status),
-    sizeof(lockstep::Memory), sizeof(lockstep::TraceStep), sizeof(lockstep::Launch), sizeof(lockstep::Actor),
-    sizeof(lockstep::Observing),
+    sizeof(lockstep::Memory), sizeof(lockstep::TraceStep), sizeof(lockstep::Launch),
+    sizeof(lockstep::Actor), sizeof(lockstep::Observing),
     lockstep::kWeights, lockstep::kMaxThreads,
     LOCKSTEP_VARIANTS(LOCKSTEP_COUNT),
     LOCKSTEP_VARIANTS(LOCKSTEP_DESCRIBE)

@@ -130,7 +130,8 @@ __device__ __forceinline__ void add_chunks(double *sums, const float *probs) {
   for (int item = t.index; item < R * kChunks; item += t.count) {
     double sum = 0.0;
 #pragma unroll 16
-    for (int i = 0; i < kChunk; i++) sum += static_cast<double>(probs[item * kChunk + ((i + item) & (kChunk - 1))]);
+    for (int i = 0; i < kChunk; i++)
+      sum += static_cast<double>(probs[item * kChunk + ((i + item) & (kChunk - 1))]);
     sums[item] = sum;
   }
 }

@@ -20,8 +20,12 @@ struct View {
   const double *early, *late;  // lataccels: late begins at kControlStart
   const double *actions;       // the controller's own, from kControlStart on
 
-  __device__ __forceinline__ double lataccel(int64_t i) const { return i < kControlStart ? early[i] : late[i - kControlStart]; }
-  __device__ __forceinline__ double action(int64_t i) const { return i < kControlStart ? 0.0 : actions[i - kControlStart]; }
+  __device__ __forceinline__ double lataccel(int64_t i) const {
+    return i < kControlStart ? early[i] : late[i - kControlStart];
+  }
+  __device__ __forceinline__ double action(int64_t i) const {
+    return i < kControlStart ? 0.0 : actions[i - kControlStart];
+  }
 };
 
 // sum_errors is the sum of the errors of the last 20 steps: NumPy's sum, eight chains of the
@@ -44,7 +48,8 @@ __device__ __forceinline__ double scalar(const View &view, int64_t t, int i) {
   const double last = view.action(t - 1);
   double speed = __dmul_rn(v, v);
   speed = speed > 1.0 ? speed : 1.0;
-  const double errors = i == 10 ? sum_errors(view, t) : 0.0;  // before the others, so that its loads wait with theirs
+  // before the others, so that its loads wait with theirs
+  const double errors = i == 10 ? sum_errors(view, t) : 0.0;
   double x = 0.0, d = 1.0, s = 1.0, e = 1.0;
   switch (i) {
     case 0: x = target; d = 5.0; break;
@@ -71,7 +76,9 @@ __device__ __forceinline__ double scalar(const View &view, int64_t t, int i) {
 
 // limited is clipped; NaN stays NaN.
 __device__ __forceinline__ float limited(float x) {
-  return x > kObservationLimit ? kObservationLimit : x < -kObservationLimit ? -kObservationLimit : x;
+  return x > kObservationLimit    ? kObservationLimit
+         : x < -kObservationLimit ? -kObservationLimit
+                                  : x;
 }
 
 // observed_scalar is an element before kScalars, and observed one from there on: a row of the
@@ -98,18 +105,27 @@ __device__ __forceinline__ Element element(int64_t t, int i) {
   if (i < kContext) return {kLataccels, t - (kContext + 1) + i, 5.0f};
   i -= kContext;
   const int column = i / kPlanRows, later = i % kPlanRows;
-  return {kTargets + column, t + (later < kPlanRows - 1 ? 1 + later : kPlanRows - 1), column == 0 ? 5.0f : column == 1 ? 2.0f : column == 2 ? 40.0f : 4.0f};
+  return {kTargets + column, t + (later < kPlanRows - 1 ? 1 + later : kPlanRows - 1),
+          column == 0   ? 5.0f
+          : column == 1 ? 2.0f
+          : column == 2 ? 40.0f
+                        : 4.0f};
 }
 
 // in_units is an element from its number.
-__device__ __forceinline__ float in_units(double x, float unit) { return limited(__fdiv_rn(static_cast<float>(x), unit)); }
+__device__ __forceinline__ float in_units(double x, float unit) {
+  return limited(__fdiv_rn(static_cast<float>(x), unit));
+}
 
 __device__ __forceinline__ float observed(const View &view, int64_t t, int i) {
   const Element e = element(t, i);
   const int64_t row = e.row < view.rows ? e.row : view.rows - 1;
   if (e.column == kActions) return in_units(view.action(row), e.unit);
   if (e.column == kLataccels) return in_units(view.lataccel(row), e.unit);
-  const double *of = e.column == kTargets ? view.target : e.column == kRolls ? view.roll : e.column == kSpeeds ? view.v : view.a;
+  const double *of = e.column == kTargets  ? view.target
+                     : e.column == kRolls  ? view.roll
+                     : e.column == kSpeeds ? view.v
+                                           : view.a;
   return in_units(of[row], e.unit);
 }
 

@@ -32,4 +32,6 @@ __device__ __forceinline__ void observe(const Observing &o) {
 
 }  // namespace lockstep
 
-extern "C" __global__ void lockstep_observe(LOCKSTEP_ARGUMENT(lockstep::Observing) observing) { lockstep::observe(observing); }
+extern "C" __global__ void lockstep_observe(LOCKSTEP_ARGUMENT(lockstep::Observing) observing) {
+  lockstep::observe(observing);
+}

@@ -24,7 +24,8 @@ struct Twister {
     const int n = kTwisterWords, m = 397;
     for (int i = 0; i < n; i++) {
       const uint32_t y = (words[i] & 0x80000000u) | (words[i + 1 < n ? i + 1 : 0] & 0x7fffffffu);
-      words[i] = words[i + m < n ? i + m : i + m - n] ^ (y >> 1) ^ ((y & 1u) != 0 ? 0x9908b0dfu : 0u);
+      words[i] =
+          words[i + m < n ? i + m : i + m - n] ^ (y >> 1) ^ ((y & 1u) != 0 ? 0x9908b0dfu : 0u);
     }
     next = 0;
   }
@@ -41,7 +42,8 @@ struct Twister {
   // uniform is np.random.random_sample(): 53 bits of two words, in [0, 1).
   __device__ __forceinline__ double uniform() {
     const uint32_t a = word() >> 5, b = word() >> 6;
-    return (__dmul_rn(static_cast<double>(a), 67108864.0) + static_cast<double>(b)) / 9007199254740992.0;
+    return (__dmul_rn(static_cast<double>(a), 67108864.0) + static_cast<double>(b)) /
+           9007199254740992.0;
   }
 };
 

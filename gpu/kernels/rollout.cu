@@ -19,12 +19,15 @@ namespace lockstep {
 
 // tell writes a job's lataccel where the launch wants it; that of a job that has failed
 // is NaN.
-__device__ __forceinline__ void tell(const Launch &launch, int64_t j, int64_t code, double lataccel) {
-  if (launch.now != nullptr) launch.now[j] = code == kOK ? lataccel : __longlong_as_double(INT64_C(0x7ff8000000000000));
+__device__ __forceinline__ void tell(const Launch &launch, int64_t j, int64_t code,
+                                     double lataccel) {
+  if (launch.now != nullptr)
+    launch.now[j] = code == kOK ? lataccel : __longlong_as_double(INT64_C(0x7ff8000000000000));
 }
 
 // leave writes where and how a job stands.
-__device__ __forceinline__ void leave(const Launch &launch, const Drive &d, int64_t code, int64_t step, double value) {
+__device__ __forceinline__ void leave(const Launch &launch, const Drive &d, int64_t code,
+                                      int64_t step, double value) {
   Status *s = launch.status + d.j;
   s->code = code;
   s->step = step;
@@ -35,7 +38,8 @@ __device__ __forceinline__ void leave(const Launch &launch, const Drive &d, int6
 }
 
 // fail ends a job.
-__device__ __forceinline__ void fail(const Launch &launch, Drive &d, int64_t code, int64_t step, double value) {
+__device__ __forceinline__ void fail(const Launch &launch, Drive &d, int64_t code, int64_t step,
+                                     double value) {
   leave(launch, d, code, step, value);
   d.running = 0;
 }
@@ -45,7 +49,8 @@ __noinline__ __device__ void draw_all(const Launch &launch, const Drive &d, uint
   Twister twister;
   twister.words = words;
   twister.seed(static_cast<uint32_t>(launch.job[d.j].noise));
-  for (int64_t step = kContext; step < d.end; step++) launch.draws[d.base + step] = twister.uniform();
+  for (int64_t step = kContext; step < d.end; step++)
+    launch.draws[d.base + step] = twister.uniform();
 }
 
 // begin enters the route's own values into the histories, if the rollout begins with
@@ -57,7 +62,8 @@ __noinline__ __device__ void begin(const Launch &launch, Drive &d, int64_t j, ui
   d.base = d.first_row = d.rows = d.end = 0;
   d.nan = -1;
   d.sampled = d.serial = 0;
-  d.memory.error_integral = d.memory.previous_error = d.memory.previous_command = d.lataccel = d.computed = 0.0;
+  d.memory.error_integral = d.memory.previous_error = d.memory.previous_command = d.lataccel =
+      d.computed = 0.0;
   if (j >= launch.jobs) return;
   if (launch.status[j].code != kOK) {
     tell(launch, j, launch.status[j].code, 0.0);
@@ -96,7 +102,8 @@ enum { kRunning = 1, kPredicted = 2 };
 // control asks the policy and enters its action. It tells whether the job is running,
 // and whether the network is to be run for it.
 template <bool Policies>
-__noinline__ __device__ int control(const Launch &launch, Drive &d, int64_t step, const Acted *acted) {
+__noinline__ __device__ int control(const Launch &launch, Drive &d, int64_t step,
+                                    const Acted *acted) {
   if (d.running == 0 || step >= d.end) return 0;
   double action;
   if (!command<Policies>(launch, d, step, acted, &action)) {
@@ -141,7 +148,8 @@ __noinline__ __device__ double expectation(const float *probs) {
 // for the running sum. A job that wants expected values gets the mean in the token's
 // place.
 template <bool Policies>
-__noinline__ __device__ void sample(const Launch &launch, Drive &d, int64_t step, double *cdf, const double *sums, const float *probs) {
+__noinline__ __device__ void sample(const Launch &launch, Drive &d, int64_t step, double *cdf,
+                                    const double *sums, const float *probs) {
   TraceStep *trace = traced(launch, d.j, step);
   const double draw = launch.draws[d.base + step];
   int token = choose_near(sums, probs, draw);
@@ -174,12 +182,17 @@ __noinline__ __device__ void sample(const Launch &launch, Drive &d, int64_t step
 }
 
 // leave_step leaves what a step came to, where that is wanted.
-__noinline__ __device__ void leave_step(const Launch &launch, const Drive &d, int64_t step, double before) {
+__noinline__ __device__ void leave_step(const Launch &launch, const Drive &d, int64_t step,
+                                        double before) {
   if (launch.path != nullptr) launch.path[(step - launch.first) * launch.width + d.j] = d.lataccel;
-  if (step < kControlStart || step >= kCostEnd || (launch.partial == nullptr && launch.reward == nullptr)) return;
-  const double cost = step_cost(d.rows, step, launch.target[d.first_row + step], d.lataccel, before);
+  if (step < kControlStart || step >= kCostEnd ||
+      (launch.partial == nullptr && launch.reward == nullptr))
+    return;
+  const double cost =
+      step_cost(d.rows, step, launch.target[d.first_row + step], d.lataccel, before);
   if (launch.partial != nullptr) launch.partial[d.j] += cost;
-  if (launch.reward != nullptr) launch.reward[d.j * kTableSteps + step - kControlStart] = static_cast<float>(-cost);
+  if (launch.reward != nullptr)
+    launch.reward[d.j * kTableSteps + step - kControlStart] = static_cast<float>(-cost);
 }
 
 // enter enters the step's lataccel, if the job is running.
@@ -198,7 +211,8 @@ __noinline__ __device__ void enter(const Launch &launch, Drive &d, int64_t step,
     }
   }
   const double before = d.lataccel;
-  d.lataccel = launch.teacher_lataccel != nullptr ? launch.teacher_lataccel[d.base + step] : d.computed;
+  d.lataccel =
+      launch.teacher_lataccel != nullptr ? launch.teacher_lataccel[d.base + step] : d.computed;
   if (d.lataccel != d.lataccel) d.nan = step;
   launch.lataccel[d.base + step] = d.lataccel;
   if constexpr (Policies) leave_step(launch, d, step, before);
@@ -226,7 +240,8 @@ __device__ __forceinline__ float *gap(float *end) {
 // gather makes the network's input of the jobs for which it is to run: tokens
 // (rows) and states (rows, 4). Those of the others are 0.
 template <int R>
-__device__ __forceinline__ void gather(const Launch &launch, int64_t first_job, int64_t step, const int *flag, int *tokens, float *states) {
+__device__ __forceinline__ void gather(const Launch &launch, int64_t first_job, int64_t step,
+                                       const int *flag, int *tokens, float *states) {
   const Thread t = this_thread();
 #pragma unroll 1
   for (int row = t.index; row < Block<R>::kRows; row += t.count) {
@@ -266,7 +281,7 @@ __device__ __forceinline__ void rollout(const Launch &launch, float *memory) {
   a.work = gap(a.normed + B::kBuffer);
   a.scores = gap(a.work + B::kBuffer);
   float *told = gap(a.scores + B::kScores);
-  int *flags = reinterpret_cast<int *>(told);                      // (2, R), of even and of odd steps
+  int *flags = reinterpret_cast<int *>(told);  // (2, R), of even and of odd steps
   Drive *drives = reinterpret_cast<Drive *>(gap(told + B::kFlags));  // (R), of the first threads
   // In buffers that are free, see layout.cuh.
   uint32_t *words = reinterpret_cast<uint32_t *>(a.residual);  // (R, 624) of the twisters
@@ -297,7 +312,8 @@ __device__ __forceinline__ void rollout(const Launch &launch, float *memory) {
       __syncthreads();
     }
   }
-  if (const int r = thread_index(); r < R) begin<Policies>(launch, drives[r], first_job + r, words + r * kTwisterWords);
+  if (const int r = thread_index(); r < R)
+    begin<Policies>(launch, drives[r], first_job + r, words + r * kTwisterWords);
 
   int64_t step = launch.first;
 #pragma unroll 1
@@ -306,7 +322,8 @@ __device__ __forceinline__ void rollout(const Launch &launch, float *memory) {
     if constexpr (Policies) {
       if (step >= kControlStart) act<R>(launch, drives, step, acting, a.normed, a.work, a.residual);
     }
-    if (const int r = thread_index(); r < R) flag[r] = control<Policies>(launch, drives[r], step, acting.acted + r);
+    if (const int r = thread_index(); r < R)
+      flag[r] = control<Policies>(launch, drives[r], step, acting.acted + r);
     __syncthreads();
     int any = 0;
     for (int r = 0; r < R; r++) any |= flag[r];
@@ -316,11 +333,13 @@ __device__ __forceinline__ void rollout(const Launch &launch, float *memory) {
       gather<R>(launch, first_job, step, flag, tokens, states);
       __syncthreads();
       forward<R>(launch, a, states, tokens);
-      const bool recorded = launch.trace != nullptr && step >= launch.trace_first && step < launch.trace_end;
+      const bool recorded =
+          launch.trace != nullptr && step >= launch.trace_first && step < launch.trace_end;
       if (recorded) {
         each(R * kVocabulary, [&](int i) {
           const int r = i / kVocabulary;
-          if ((flag[r] & kPredicted) != 0) traced(launch, first_job + r, step)->logits[i % kVocabulary] = a.work[i];
+          if ((flag[r] & kPredicted) != 0)
+            traced(launch, first_job + r, step)->logits[i % kVocabulary] = a.work[i];
         });
         __syncthreads();
       }
@@ -328,7 +347,8 @@ __device__ __forceinline__ void rollout(const Launch &launch, float *memory) {
       add_chunks<R>(sums, a.work);
       __syncthreads();
       if (const int r = thread_index(); r < R && (flag[r] & kPredicted) != 0) {
-        sample<Policies>(launch, drives[r], step, cdf + r * kVocabulary, sums + r * kChunks, a.work + r * kVocabulary);
+        sample<Policies>(launch, drives[r], step, cdf + r * kVocabulary, sums + r * kChunks,
+                         a.work + r * kVocabulary);
       }
       if (recorded) {
         __syncthreads();
@@ -342,7 +362,8 @@ __device__ __forceinline__ void rollout(const Launch &launch, float *memory) {
         });
       }
     }
-    if (const int r = thread_index(); r < R) enter<Policies>(launch, drives[r], step, (flag[r] & kPredicted) != 0);
+    if (const int r = thread_index(); r < R)
+      enter<Policies>(launch, drives[r], step, (flag[r] & kPredicted) != 0);
   }
   if (const int r = thread_index(); r < R) finish(launch, drives[r], step);
 }
@@ -357,7 +378,8 @@ __device__ __forceinline__ void rollout(const Launch &launch, float *memory) {
     LOCKSTEP_SHARED(memory);                                                       \
     lockstep::rollout<R, policies>(launch, reinterpret_cast<float *>(memory));     \
   }
-#define LOCKSTEP_ROLLOUT(R) LOCKSTEP_KERNEL(lockstep_rollout_r, R, false) LOCKSTEP_KERNEL(lockstep_policy_r, R, true)
+#define LOCKSTEP_ROLLOUT(R) \
+  LOCKSTEP_KERNEL(lockstep_rollout_r, R, false) LOCKSTEP_KERNEL(lockstep_policy_r, R, true)
 
 // LOCKSTEP_ONLY=<R> compiles those kernels alone, for builds that make several at
 // once; observe.cu and layout.cu are then other parts.

@@ -10,7 +10,8 @@ namespace lockstep {
 // product and sum are rounded one after the other, and the last is 5 exactly.
 __device__ __forceinline__ double bin(int token) {
   const double step = 2.0 * kLataccelMax / (kVocabulary - 1);
-  return token == kVocabulary - 1 ? kLataccelMax : __dmul_rn(static_cast<double>(token), step) + -kLataccelMax;
+  return token == kVocabulary - 1 ? kLataccelMax
+                                  : __dmul_rn(static_cast<double>(token), step) + -kLataccelMax;
 }
 
 // encode is np.digitize(clip(x), bins, right=True): the smallest token with

@@ -190,7 +190,8 @@ CUresult then(CUstream stream, std::function<CUresult(Device &)> f) {
     if (s->context != current) return CUDA_ERROR_INVALID_HANDLE;
     s->add([f, s] {
       std::lock_guard<std::mutex> lock(s->context->mutex);
-      return s->context->device == nullptr ? CUDA_ERROR_CONTEXT_IS_DESTROYED : f(*s->context->device);
+      return s->context->device == nullptr ? CUDA_ERROR_CONTEXT_IS_DESTROYED
+                                           : f(*s->context->device);
     });
     return CUDA_SUCCESS;
   });
@@ -210,7 +211,9 @@ void expose() {
   }
 }
 
-bool counts_at(CUdeviceptr p) { return p == reinterpret_cast<CUdeviceptr>(&lockstep_standin_counts); }
+bool counts_at(CUdeviceptr p) {
+  return p == reinterpret_cast<CUdeviceptr>(&lockstep_standin_counts);
+}
 
 }  // namespace
 
@@ -244,7 +247,9 @@ CUresult cuGetErrorString(CUresult error, const char **text) {
   switch (error) {
     case CUDA_ERROR_OUT_OF_MEMORY: *text = "out of memory"; break;
     case CUDA_ERROR_LAUNCH_FAILED: *text = "unspecified launch failure"; break;
-    case CUDA_ERROR_UNSUPPORTED_PTX_VERSION: *text = "the provided PTX was compiled with an unsupported toolchain."; break;
+    case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+      *text = "the provided PTX was compiled with an unsupported toolchain.";
+      break;
     default: *text = nullptr; return CUDA_ERROR_INVALID_VALUE;
   }
   return CUDA_SUCCESS;
@@ -272,10 +277,16 @@ CUresult cuDeviceTotalMem(size_t *bytes, CUdevice) {
 
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice) {
   switch (static_cast<int>(attribute)) {
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = fault("capability") ? 7 : number("LOCKSTEP_STANDIN_MAJOR", 9); break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+      *value = fault("capability") ? 7 : number("LOCKSTEP_STANDIN_MAJOR", 9);
+      break;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = fault("capability") ? 5 : 0; break;
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)); break;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = Device::Options().shared_limit; break;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+      *value = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+      break;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+      *value = Device::Options().shared_limit;
+      break;
     default: return CUDA_ERROR_INVALID_VALUE;
   }
   return CUDA_SUCCESS;
@@ -343,22 +354,28 @@ CUresult cuStreamQuery(CUstream stream) {
   });
 }
 
-CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, CUjit_option *options, void **values) {
+CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count,
+                            CUjit_option *options, void **values) {
   return use([&](Device &) {
     const bool machine_code = memcmp(image, "\177ELF", 4) == 0;
     const bool machine_code_12 = machine_code && fault("driver-12");
-    const bool ptx_9 = !machine_code && strstr(static_cast<const char *>(image), ".version 9.0") != nullptr;
-    const bool ptx = ptx_9 || (!machine_code && strstr(static_cast<const char *>(image), ".version 8.0") != nullptr);
+    const bool ptx_9 =
+        !machine_code && strstr(static_cast<const char *>(image), ".version 9.0") != nullptr;
+    const bool ptx = ptx_9 || (!machine_code &&
+                               strstr(static_cast<const char *>(image), ".version 8.0") != nullptr);
     const char *log = nullptr;
     CUresult result = CUDA_SUCCESS;
-    if (fault("module") || (!machine_code && !ptx) || (machine_code && number("LOCKSTEP_STANDIN_MAJOR", 9) != 9)) {
+    if (fault("module") || (!machine_code && !ptx) ||
+        (machine_code && number("LOCKSTEP_STANDIN_MAJOR", 9) != 9)) {
       log = "ptxas fatal : planted by the\nstand-in";
       result = CUDA_ERROR_INVALID_IMAGE;
     } else if (machine_code_12) {
       log = "";
       result = CUDA_ERROR_INVALID_IMAGE;
     } else if (ptx_9 && fault("driver-12")) {
-      log = "ptxas application ptx input, line 9; fatal   : Unsupported .version 9.0; current version is '8.4'";
+      log =
+          "ptxas application ptx input, line 9; fatal   : Unsupported .version 9.0; current "
+          "version is '8.4'";
       result = CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
     }
     for (unsigned i = 0; log != nullptr && i < count; i++) {
@@ -404,7 +421,9 @@ CUresult cuModuleGetGlobal(CUdeviceptr *pointer, size_t *bytes, CUmodule, const 
 
 CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
   return use([&](Device &device) {
-    if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value > device.options().shared_limit) return CUDA_ERROR_INVALID_VALUE;
+    if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES ||
+        value > device.options().shared_limit)
+      return CUDA_ERROR_INVALID_VALUE;
     reinterpret_cast<Function *>(function)->shared = value;
     return CUDA_SUCCESS;
   });
@@ -421,18 +440,23 @@ CUresult cuMemGetInfo(size_t *free, size_t *total) {
 CUresult cuMemAlloc(CUdeviceptr *pointer, size_t bytes) {
   return use([&](Device &device) {
     uint64_t p = 0;
-    const CUresult result = translate(device, device.allocate(static_cast<int64_t>(bytes), &p), CUDA_ERROR_INVALID_VALUE);
+    const CUresult result = translate(device, device.allocate(static_cast<int64_t>(bytes), &p),
+                                      CUDA_ERROR_INVALID_VALUE);
     *pointer = p;
     return result;
   });
 }
 
 CUresult cuMemFree(CUdeviceptr pointer) {
-  return use([&](Device &device) { return translate(device, device.release(pointer), CUDA_ERROR_INVALID_VALUE); });
+  return use([&](Device &device) {
+    return translate(device, device.release(pointer), CUDA_ERROR_INVALID_VALUE);
+  });
 }
 
 CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned int) {
-  return use([&](Device &) { return posix_memalign(pointer, 4096, bytes) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY; });
+  return use([&](Device &) {
+    return posix_memalign(pointer, 4096, bytes) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  });
 }
 
 CUresult cuMemFreeHost(void *pointer) {
@@ -444,7 +468,8 @@ CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t bytes, CUstr
   lockstep_standin_counts[kUploads]++;
   lockstep_standin_counts[kUploadBytes] += static_cast<int64_t>(bytes);
   return then(stream, [=](Device &device) {
-    return translate(device, device.upload(to, from, static_cast<int64_t>(bytes)), CUDA_ERROR_INVALID_VALUE);
+    return translate(device, device.upload(to, from, static_cast<int64_t>(bytes)),
+                     CUDA_ERROR_INVALID_VALUE);
   });
 }
 
@@ -458,31 +483,37 @@ CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes, CUstream st
   lockstep_standin_counts[kDownloads]++;
   lockstep_standin_counts[kDownloadBytes] += static_cast<int64_t>(bytes);
   return then(stream, [=](Device &device) {
-    return translate(device, device.download(to, from, static_cast<int64_t>(bytes)), CUDA_ERROR_INVALID_VALUE);
+    return translate(device, device.download(to, from, static_cast<int64_t>(bytes)),
+                     CUDA_ERROR_INVALID_VALUE);
   });
 }
 
 CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
   return then(stream, [=](Device &device) {
-    return translate(device, device.copy(to, from, static_cast<int64_t>(bytes)), CUDA_ERROR_INVALID_VALUE);
+    return translate(device, device.copy(to, from, static_cast<int64_t>(bytes)),
+                     CUDA_ERROR_INVALID_VALUE);
   });
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream) {
   return then(stream, [=](Device &device) {
-    return translate(device, device.fill(to, value, static_cast<int64_t>(bytes)), CUDA_ERROR_INVALID_VALUE);
+    return translate(device, device.fill(to, value, static_cast<int64_t>(bytes)),
+                     CUDA_ERROR_INVALID_VALUE);
   });
 }
 
-CUresult cuLaunchKernel(CUfunction function, unsigned int blocks, unsigned int, unsigned int, unsigned int threads, unsigned int, unsigned int,
-                        unsigned int shared, CUstream stream, void **parameters, void **) {
+CUresult cuLaunchKernel(CUfunction function, unsigned int blocks, unsigned int, unsigned int,
+                        unsigned int threads, unsigned int, unsigned int, unsigned int shared,
+                        CUstream stream, void **parameters, void **) {
   const Function *f = reinterpret_cast<Function *>(function);
   if (static_cast<int>(shared) > f->shared) return CUDA_ERROR_INVALID_VALUE;
   lockstep_standin_counts[kLaunches]++;
   // A kernel says how many bytes its argument has; here, those of the largest of its family.
-  const bool of_classic = f->name.compare(0, 15, "lockstep_steps_") == 0 || f->name.compare(0, 15, "lockstep_reset_") == 0;
-  const std::string argument(static_cast<const char *>(parameters[0]),
-                             of_classic ? sizeof(lockstep::classic::Launch) : sizeof(lockstep::Launch));
+  const bool of_classic = f->name.compare(0, 15, "lockstep_steps_") == 0 ||
+                          f->name.compare(0, 15, "lockstep_reset_") == 0;
+  const std::string argument(
+      static_cast<const char *>(parameters[0]),
+      of_classic ? sizeof(lockstep::classic::Launch) : sizeof(lockstep::Launch));
   if (fault("launch")) return then(stream, [](Device &) { return CUDA_ERROR_LAUNCH_FAILED; });
   if (fault("hang")) {
     return use([&](Device &) {
@@ -495,7 +526,9 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int blocks, unsigned int, 
   }
   const std::string name = f->name;
   return then(stream, [=](Device &device) {
-    return translate(device, device.launch(name, blocks, threads, shared, argument.data(), static_cast<int64_t>(argument.size())),
+    return translate(device,
+                     device.launch(name, blocks, threads, shared, argument.data(),
+                                   static_cast<int64_t>(argument.size())),
                      CUDA_ERROR_INVALID_VALUE);
   });
 }
@@ -541,7 +574,8 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int) {
 
 CUresult cuEventElapsedTime(float *milliseconds, CUevent from, CUevent to) {
   return use([&](Device &) {
-    *milliseconds = static_cast<float>(reinterpret_cast<Event *>(to)->moment->milliseconds - reinterpret_cast<Event *>(from)->moment->milliseconds);
+    *milliseconds = static_cast<float>(reinterpret_cast<Event *>(to)->moment->milliseconds -
+                                       reinterpret_cast<Event *>(from)->moment->milliseconds);
     return CUDA_SUCCESS;
   });
 }

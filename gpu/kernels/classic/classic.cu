@@ -9,10 +9,12 @@ __device__ __forceinline__ int64_t this_environment() {
 }
 
 __device__ __forceinline__ Generator load_generator(const Launch &l, int64_t e, int64_t n) {
-  return Generator{l.generator[e], l.generator[n + e], l.generator[2 * n + e], l.generator[3 * n + e]};
+  return Generator{l.generator[e], l.generator[n + e], l.generator[2 * n + e],
+                   l.generator[3 * n + e]};
 }
 
-__device__ __forceinline__ void store_generator(const Launch &l, int64_t e, int64_t n, const Generator &g) {
+__device__ __forceinline__ void store_generator(const Launch &l, int64_t e, int64_t n,
+                                                const Generator &g) {
   l.generator[e] = g.hi;
   l.generator[n + e] = g.lo;
   l.generator[2 * n + e] = g.inc_hi;
@@ -42,7 +44,8 @@ __device__ __forceinline__ Action largest(const Launch &l, const float *y) {
 // drawn is largest with noise.
 __device__ __noinline__ Action drawn(const Launch &l, int64_t e, uint32_t step, float *y) {
   const Words words = philox(static_cast<uint32_t>(e), step, l.key);
-  for (int j = 0; j < l.widths[l.layers]; j++) y[j] += l.noise[static_cast<uint64_t>(words.w[j]) >> l.noise_shift];
+  for (int j = 0; j < l.widths[l.layers]; j++)
+    y[j] += l.noise[static_cast<uint64_t>(words.w[j]) >> l.noise_shift];
   return largest(l, y);
 }
 
@@ -55,7 +58,8 @@ __device__ __noinline__ Action forward(const Launch &l, int64_t e, uint32_t step
   const float *w = l.network;
   int from = 0;
   for (int layer = 0; layer < l.layers; layer++, from ^= 1) {
-    const int inputs = static_cast<int>(l.widths[layer]), outputs = static_cast<int>(l.widths[layer + 1]);
+    const int inputs = static_cast<int>(l.widths[layer]),
+              outputs = static_cast<int>(l.widths[layer + 1]);
     const float *bias = w + inputs * outputs;
     for (int j = 0; j < outputs; j++) {
       float y = bias[j];
@@ -74,7 +78,8 @@ struct Chooser {
   Words words;
   int64_t block = -1;
 
-  __device__ __forceinline__ Action operator()(const Launch &l, int64_t e, int64_t step, const float *o) {
+  __device__ __forceinline__ Action operator()(const Launch &l, int64_t e, int64_t step,
+                                               const float *o) {
     if (l.policy == kRecorded) {
       const int64_t at = step * l.num + e;
       return l.actions > 0 ? Action{l.discrete[at], 0} : Action{0, l.continuous[at]};
@@ -88,7 +93,8 @@ struct Chooser {
     }
     if (l.actions == 2) return Action{static_cast<int>(word(t % 128 / 32) >> (t % 32) & 1), 0};
     const uint32_t w = word(t % 4);
-    if (l.actions > 0) return Action{static_cast<int>(__umulhi(w, static_cast<uint32_t>(l.actions))), 0};
+    if (l.actions > 0)
+      return Action{static_cast<int>(__umulhi(w, static_cast<uint32_t>(l.actions))), 0};
     const float limit = static_cast<float>(l.action_limit);
     return Action{0, __fmul_rn(static_cast<float>(w >> 8) * 0x1p-24f, 2 * limit) - limit};
   }
@@ -101,8 +107,9 @@ struct Chooser {
 
 // answer writes what a step has computed; row is the place of the step's first number.
 template <class E>
-__device__ __forceinline__ void answer(const Launch &l, int64_t e, int64_t row, const E &env, const float *o, Action a,
-                                       double reward, bool terminated, bool truncated) {
+__device__ __forceinline__ void answer(const Launch &l, int64_t e, int64_t row, const E &env,
+                                       const float *o, Action a, double reward, bool terminated,
+                                       bool truncated) {
   const int64_t n = l.num, at = row + e;
   if (l.policy != kRecorded && l.discrete != nullptr) l.discrete[at] = a.discrete;
   if (l.policy != kRecorded && l.continuous != nullptr) l.continuous[at] = a.continuous;
@@ -110,7 +117,8 @@ __device__ __forceinline__ void answer(const Launch &l, int64_t e, int64_t row, 
     for (int k = 0; k < E::kState; k++) l.states[row * E::kState + k * n + e] = env.s[k];
   }
   if (l.observations != nullptr) {
-    for (int k = 0; k < E::kObservation; k++) l.observations[row * E::kObservation + k * n + e] = o[k];
+    for (int k = 0; k < E::kObservation; k++)
+      l.observations[row * E::kObservation + k * n + e] = o[k];
   }
   if (l.rewards != nullptr) l.rewards[at] = reward;
   if (l.terminated != nullptr) l.terminated[at] = terminated ? 1 : 0;
@@ -158,7 +166,8 @@ __device__ __forceinline__ void steps(const Launch &l) {
         flags |= kEnded;
         if (l.autoreset == kSameStep) {
           if (l.final_observations != nullptr) {
-            for (int k = 0; k < E::kObservation; k++) l.final_observations[(step * E::kObservation + k) * n + e] = o[k];
+            for (int k = 0; k < E::kObservation; k++)
+              l.final_observations[(step * E::kObservation + k) * n + e] = o[k];
           }
           env.reset(g, l, flags);
           elapsed = 0;
@@ -182,7 +191,8 @@ template <class E>
 __device__ __forceinline__ void resets(const Launch &l) {
   const int64_t e = this_environment(), n = l.num;
   if (e >= n || (l.mask != nullptr && l.mask[e] == 0)) return;
-  Generator g = l.seeds[e] >= 0 ? seeded(static_cast<uint64_t>(l.seeds[e])) : load_generator(l, e, n);
+  Generator g =
+      l.seeds[e] >= 0 ? seeded(static_cast<uint64_t>(l.seeds[e])) : load_generator(l, e, n);
   E env;
   int32_t flags = 0;
   env.reset(g, l, flags);
@@ -218,7 +228,8 @@ LOCKSTEP_CLASSIC(acrobot, Acrobot)
 extern "C" __global__ void lockstep_reset_shared(LOCKSTEP_ARGUMENT(lockstep::classic::Launch) l) {
   using namespace lockstep::classic;
   const bool all = l.seeds != nullptr;
-  Generator g = all && l.seeds[0] >= 0 ? seeded(static_cast<uint64_t>(l.seeds[0])) : load_generator(l, 0, 1);
+  Generator g =
+      all && l.seeds[0] >= 0 ? seeded(static_cast<uint64_t>(l.seeds[0])) : load_generator(l, 0, 1);
   for (int k = 0; k < 4; k++) {
     for (int64_t e = 0; e < l.num; e++) {
       if (!all && (l.flags[e] & kWide) == 0) continue;

@@ -124,7 +124,8 @@ struct MountainCarContinuous : MountainCar {
   // A limit that replaces the velocity meets the goal as a float64.
   __device__ bool step32(const Launch &l, float a) {
     const float p0 = static_cast<float>(s[0]);
-    float v = static_cast<float>(s[1]) + static_cast<float>(pull(l, a, static_cast<double>(3 * p0)));
+    float v =
+        static_cast<float>(s[1]) + static_cast<float>(pull(l, a, static_cast<double>(3 * p0)));
     bool fast = v >= static_cast<float>(l.goal_velocity);
     if (v > 0.07f) {
       v = 0.07f;
@@ -185,7 +186,8 @@ struct Acrobot {
     flags = kWide;
   }
 
-  __device__ __noinline__ static void derivative(const Launch &l, double torque, const double *y, double *d) {
+  __device__ __noinline__ static void derivative(const Launch &l, double torque, const double *y,
+                                                 double *d) {
     const double c2 = cosine(l, y[1]), s2 = sine(l, y[1]);
     const double d1 = ((0.25 + (1.25 + c2)) + 1) + 1, d2 = (0.25 + 0.5 * c2) + 1;
     const double phi2 = (0.5 * 9.8) * cosine(l, (y[0] + y[1]) - kPi / 2);

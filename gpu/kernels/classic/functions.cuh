@@ -13,8 +13,12 @@
 
 namespace lockstep::classic {
 
-__device__ __forceinline__ uint64_t bits_of(double x) { return static_cast<uint64_t>(__double_as_longlong(x)); }
-__device__ __forceinline__ double of_bits(uint64_t x) { return __longlong_as_double(static_cast<int64_t>(x)); }
+__device__ __forceinline__ uint64_t bits_of(double x) {
+  return static_cast<uint64_t>(__double_as_longlong(x));
+}
+__device__ __forceinline__ double of_bits(uint64_t x) {
+  return __longlong_as_double(static_cast<int64_t>(x));
+}
 
 constexpr double kPi = 0x1.921fb54442d18p+1;
 constexpr double kSn3 = -0x1.5555555555515p-3, kSn5 = 0x1.11110e829872fp-7;
@@ -32,7 +36,9 @@ __device__ __forceinline__ Row nearest(const double *table, double a) {
   return Row{__ldg(r), __ldg(r + 1), __ldg(r + 2), __ldg(r + 3), fabs(a) - (u - 0x1.8p45)};
 }
 
-__device__ __forceinline__ double cosine_rest(double xx) { return xx * fma(xx, fma(xx, kCs6, kCs4), kCs2); }
+__device__ __forceinline__ double cosine_rest(double xx) {
+  return xx * fma(xx, fma(xx, kCs6, kCs4), kCs2);
+}
 
 // taylor is sin(a + da) for |a| < 0.126.
 __device__ __forceinline__ double taylor(double a, double da) {
@@ -140,7 +146,8 @@ __device__ __noinline__ Angle far(const double *digits, double x) {
   const double s = sum + (rest + p.rest + q.rest), t = ((sum - s) + rest) + (p.rest + q.rest);
   const double s1 = head(s), s2 = s - s1, y = s * kHalfPi;
   const double h1 = 0x1.921fb58p0, h2 = -0x1.dde974p-27;
-  const double below = (((s1 * h1 - y) + s1 * h2) + s2 * h1) + ((s2 * h2 + s * kHalfPiRest) + t * kHalfPi);
+  const double below =
+      (((s1 * h1 - y) + s1 * h2) + s2 * h1) + ((s2 * h2 + s * kHalfPiRest) + t * kHalfPi);
   const double a = y + below;
   return {a, (y - a) + below, static_cast<uint64_t>(static_cast<int64_t>(n))};
 }
@@ -180,7 +187,9 @@ struct SineCosine {
   double sine, cosine;
 };
 
-__device__ __noinline__ SineCosine beyond_row(const Launch &l, double x) { return {sine(l, x), cosine(l, x)}; }
+__device__ __noinline__ SineCosine beyond_row(const Launch &l, double x) {
+  return {sine(l, x), cosine(l, x)};
+}
 
 // sine_cosine is both of one angle. Below 0.855469, where poles stand, they share a row
 // of the table; what da adds there to their sums is 0.
@@ -208,7 +217,8 @@ __device__ __noinline__ double whole_power(const Launch &l, double x) {
   const double hi = t2 + ar2;
   double lo = fma(k, 0x1.ef35793c7673p-45, of_bits(row[2])) + ((t1 - t2) + r);
   lo = (lo + fma(ar, r, -ar2)) + ((t2 - hi) + ar2);
-  double p = fma(fma(r, 0x1.0002b8b263fc3p0, -0x1.2495b9b4845e9p0), ar2, fma(r, -0x1.555555529a47ap-1, 0x1.999999959554ep-1));
+  double p = fma(fma(r, 0x1.0002b8b263fc3p0, -0x1.2495b9b4845e9p0), ar2,
+                 fma(r, -0x1.555555529a47ap-1, 0x1.999999959554ep-1));
   p = fma(p, ar2, fma(r, 0x1.0000000000006p-1, -0x1.555555555556p-1));
   lo = fma(ar3, p, lo);
   const double y = hi + lo, e = 2 * y, rest = 2 * ((hi - y) + lo);
@@ -250,7 +260,8 @@ __device__ __forceinline__ float square32(const Launch &l, float u) {
   if (ix < 0x0d800000u) return 0.0f;  // 2^-100
   const uint32_t tm = ix - 0x3f330000u;
   const uint64_t *row = l.powf_log + 2 * (tm >> 19 & 15);
-  const double z = static_cast<double>(__int_as_float(static_cast<int32_t>(ix - (tm & 0xff800000u))));
+  const double z =
+      static_cast<double>(__int_as_float(static_cast<int32_t>(ix - (tm & 0xff800000u))));
   const double r = fma(z, of_bits(row[0]), -1.0);
   const double y0 = of_bits(row[1]) + static_cast<double>(static_cast<int32_t>(tm) >> 23);
   const double r2 = r * r;
@@ -260,7 +271,8 @@ __device__ __forceinline__ float square32(const Launch &l, float u) {
   const double e = 2 * fma(fma(r, 0x1.27616c9496e0bp-2, -0x1.71969a075c67ap-2), r2 * r2, q);
   const double t = e + 0x1.8p47, f = e - (t - 0x1.8p47);
   const uint64_t n = bits_of(t);
-  const double v = fma(fma(f, 0x1.c6af84b912394p-5, 0x1.ebfce50fac4f3p-3), f * f, fma(f, 0x1.62e42ff0c52d6p-1, 1.0));
+  const double v = fma(fma(f, 0x1.c6af84b912394p-5, 0x1.ebfce50fac4f3p-3), f * f,
+                       fma(f, 0x1.62e42ff0c52d6p-1, 1.0));
   return static_cast<float>(v * of_bits(l.exp2f[n & 31] + (n << 47)));
 }
 

@@ -33,7 +33,7 @@ struct Launch {
   int64_t layers, widths[kMaxLayers + 1];  // of the network; widths[0] is its inputs
   const float *network;                    // weights and biases, layer by layer
   const float *noise;                      // added to its outputs, or null
-  int64_t noise_shift;                     // of a random word, to a place there; 32 where there is one
+  int64_t noise_shift;  // of a random word, to a place there; 32 where there is one
 
   const double *sincos, *two_over_pi;  // (128, 4), (47)
   const uint64_t *pow_log, *exp_table, *powf_log, *exp2f;

@@ -73,8 +73,12 @@ inline int32_t __float_as_int(float x) { return bit_cast<int32_t>(x); }
 inline double __longlong_as_double(int64_t bits) { return bit_cast<double>(bits); }
 inline int64_t __double_as_longlong(double x) { return bit_cast<int64_t>(x); }
 
-inline uint64_t __umul64hi(uint64_t a, uint64_t b) { return static_cast<uint64_t>(static_cast<unsigned __int128>(a) * b >> 64); }
-inline uint32_t __umulhi(uint32_t a, uint32_t b) { return static_cast<uint32_t>(uint64_t{a} * b >> 32); }
+inline uint64_t __umul64hi(uint64_t a, uint64_t b) {
+  return static_cast<uint64_t>(static_cast<unsigned __int128>(a) * b >> 64);
+}
+inline uint32_t __umulhi(uint32_t a, uint32_t b) {
+  return static_cast<uint32_t>(uint64_t{a} * b >> 32);
+}
 
 template <class T>
 inline T __ldg(const T *p) {

@@ -72,10 +72,12 @@ void *new_guarded(int64_t bytes) {
 // beside tells where a guard was written to, or is empty.
 std::string beside(const void *memory, int64_t bytes) {
   auto *p = static_cast<const unsigned char *>(memory);
-  if (int64_t i = written(p, kGuard); i >= 0) return std::to_string(kGuard - i) + " bytes before its start";
+  if (int64_t i = written(p, kGuard); i >= 0)
+    return std::to_string(kGuard - i) + " bytes before its start";
   int64_t end = kGuard + bytes;
   for (int64_t i = 0; i < kGuard; i++) {
-    if (p[end + i] != static_cast<unsigned char>(kPoison >> ((end + i) % 4 * 8))) return std::to_string(i) + " bytes after its end";
+    if (p[end + i] != static_cast<unsigned char>(kPoison >> ((end + i) % 4 * 8)))
+      return std::to_string(i) + " bytes after its end";
   }
   return "";
 }
@@ -129,13 +131,15 @@ class Stacks {
  public:
   explicit Stacks(size_t count) {
     std::lock_guard lock(mutex_);
-    auto found = std::find_if(idle_.begin(), idle_.end(), [&](const Mapped &m) { return m.count >= count; });
+    auto found =
+        std::find_if(idle_.begin(), idle_.end(), [&](const Mapped &m) { return m.count >= count; });
     if (found != idle_.end()) {
       mapped_ = *found;
       idle_.erase(found);
       return;
     }
-    void *memory = mmap(nullptr, kStack * count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *memory = mmap(nullptr, kStack * count, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return;
     mapped_ = {static_cast<char *>(memory), count};
     for (size_t i = 0; i < count; i++) mprotect(of(i), 4096, PROT_NONE);  // an overflow faults
@@ -171,9 +175,15 @@ using Kernel = void (*)(const void *);
 // A Worker runs blocks, one after the other, on one thread of the system.
 class Worker {
  public:
-  Worker(Kernel kernel, const void *argument, int threads, int64_t shared, Order order, uint64_t seed)
-      : kernel_(kernel), argument_(argument), stacks_(static_cast<size_t>(threads)), fibers_(static_cast<size_t>(threads)), shared_(shared),
-        order_(order), random_(seed) {
+  Worker(Kernel kernel, const void *argument, int threads, int64_t shared, Order order,
+         uint64_t seed)
+      : kernel_(kernel),
+        argument_(argument),
+        stacks_(static_cast<size_t>(threads)),
+        fibers_(static_cast<size_t>(threads)),
+        shared_(shared),
+        order_(order),
+        random_(seed) {
     if (!stacks_.mapped()) {
       failure = "no memory for the stacks of the threads";
       return;
@@ -294,7 +304,8 @@ std::string place(const Fiber &f) {
   if (f.done) return "has ended";
   if (*f.file == 0) return "waits at " + watch->place(f.line);
   const char *name = strrchr(f.file, '/');
-  return std::string("waits at ") + (name != nullptr ? name + 1 : f.file) + ":" + std::to_string(f.line);
+  return std::string("waits at ") + (name != nullptr ? name + 1 : f.file) + ":" +
+         std::to_string(f.line);
 }
 
 // guard forbids a part of the block's shared memory; every thread may say so.
@@ -312,7 +323,8 @@ void Worker::guard(void *p, int64_t bytes) {
 // sanitizer notices it by itself, and reads too.
 std::string Worker::overrun() {
 #if defined(__SANITIZE_ADDRESS__)
-  for (const Guard &g : guards_) ASAN_UNPOISON_MEMORY_REGION(g.pointer, static_cast<size_t>(g.bytes));
+  for (const Guard &g : guards_)
+    ASAN_UNPOISON_MEMORY_REGION(g.pointer, static_cast<size_t>(g.bytes));
 #endif
   for (const Guard &g : guards_) {
     if (int64_t i = written(g.pointer, g.bytes); i >= 0) {
@@ -320,7 +332,8 @@ std::string Worker::overrun() {
     }
   }
   guards_.clear();
-  if (std::string where = beside(memory_, shared_); !where.empty()) return "beside its shared memory, " + where;
+  if (std::string where = beside(memory_, shared_); !where.empty())
+    return "beside its shared memory, " + where;
   return "";
 }
 
@@ -329,12 +342,15 @@ std::string Worker::apart() {
   const Fiber &first = fibers_[0];
   for (size_t i = 1; i < fibers_.size(); i++) {
     const Fiber &f = fibers_[i];
-    if (f.done != first.done || (!f.done && (f.line != first.line || strcmp(f.file, first.file) != 0))) {
-      return "the threads do not meet at one barrier: thread 0 " + place(first) + ", thread " + std::to_string(i) + " " + place(f);
+    if (f.done != first.done ||
+        (!f.done && (f.line != first.line || strcmp(f.file, first.file) != 0))) {
+      return "the threads do not meet at one barrier: thread 0 " + place(first) + ", thread " +
+             std::to_string(i) + " " + place(f);
     }
     const Fiber &warp = fibers_[i / 32 * 32];
     if (!f.done && f.path != warp.path) {
-      return "a barrier under divergence: thread " + std::to_string(i) + " " + place(f) + ", apart from thread " + std::to_string(i / 32 * 32) + " of its warp";
+      return "a barrier under divergence: thread " + std::to_string(i) + " " + place(f) +
+             ", apart from thread " + std::to_string(i / 32 * 32) + " of its warp";
     }
   }
   return "";
@@ -364,7 +380,8 @@ void Worker::run(unsigned block) {
     }
     done = fibers_[0].done;
   }
-  if (std::string where = overrun(); !where.empty()) failure = "block " + std::to_string(block) + " wrote " + where;
+  if (std::string where = overrun(); !where.empty())
+    failure = "block " + std::to_string(block) + " wrote " + where;
 }
 
 }  // namespace
@@ -397,10 +414,12 @@ Result Device::fail(Result result, std::string text) {
 }
 
 Result Device::allocate(int64_t bytes, uint64_t *pointer) {
-  if (bytes <= 0) return fail(Result::kInvalid, "cannot allocate " + std::to_string(bytes) + " bytes");
+  if (bytes <= 0)
+    return fail(Result::kInvalid, "cannot allocate " + std::to_string(bytes) + " bytes");
   void *memory = bytes <= free_memory() ? new_guarded(bytes) : nullptr;
   if (memory == nullptr) {
-    return fail(Result::kOutOfMemory, std::to_string(bytes) + " bytes wanted, " + std::to_string(free_memory()) + " free");
+    return fail(Result::kOutOfMemory, std::to_string(bytes) + " bytes wanted, " +
+                                          std::to_string(free_memory()) + " free");
   }
   used_ += bytes;
   *pointer = reinterpret_cast<uint64_t>(memory) + kGuard;
@@ -411,7 +430,8 @@ Result Device::allocate(int64_t bytes, uint64_t *pointer) {
 
 Result Device::release(uint64_t pointer) {
   auto a = allocations_.find(pointer);
-  if (a == allocations_.end()) return fail(Result::kInvalid, "released memory that was not allocated");
+  if (a == allocations_.end())
+    return fail(Result::kInvalid, "released memory that was not allocated");
   if (watch != nullptr) watch->released(pointer);
   used_ -= a->second.bytes;
   free(a->second.memory);
@@ -421,13 +441,17 @@ Result Device::release(uint64_t pointer) {
 
 Result Device::within(uint64_t pointer, int64_t bytes, const char *what) {
   auto inside = [&](uint64_t start, int64_t size) {
-    return pointer >= start && bytes >= 0 && bytes <= size && pointer - start <= static_cast<uint64_t>(size - bytes);
+    return pointer >= start && bytes >= 0 && bytes <= size &&
+           pointer - start <= static_cast<uint64_t>(size - bytes);
   };
   auto a = allocations_.upper_bound(pointer);
-  if (a != allocations_.begin() && inside(std::prev(a)->first, std::prev(a)->second.bytes)) return Result::kOK;
+  if (a != allocations_.begin() && inside(std::prev(a)->first, std::prev(a)->second.bytes))
+    return Result::kOK;
   auto s = symbols_.upper_bound(pointer);
-  if (s != symbols_.begin() && inside(std::prev(s)->first, std::prev(s)->second)) return Result::kOK;
-  return fail(Result::kInvalid, std::string(what) + " of " + std::to_string(bytes) + " bytes outside the memory that was allocated");
+  if (s != symbols_.begin() && inside(std::prev(s)->first, std::prev(s)->second))
+    return Result::kOK;
+  return fail(Result::kInvalid, std::string(what) + " of " + std::to_string(bytes) +
+                                    " bytes outside the memory that was allocated");
 }
 
 Result Device::upload(uint64_t to, const void *from, int64_t bytes) {
@@ -446,7 +470,8 @@ Result Device::download(void *to, uint64_t from, int64_t bytes) {
 Result Device::copy(uint64_t to, uint64_t from, int64_t bytes) {
   if (Result r = within(to, bytes, "copy"); r != Result::kOK) return r;
   if (Result r = within(from, bytes, "copy"); r != Result::kOK) return r;
-  memmove(reinterpret_cast<void *>(to), reinterpret_cast<const void *>(from), static_cast<size_t>(bytes));
+  memmove(reinterpret_cast<void *>(to), reinterpret_cast<const void *>(from),
+          static_cast<size_t>(bytes));
   if (watch != nullptr) watch->copied(to, from, bytes);
   return Result::kOK;
 }
@@ -475,27 +500,32 @@ Result Device::symbol(const std::string &name, uint64_t *pointer, int64_t *bytes
 }
 
 Result Device::load(const std::string &library) {
-  if (dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) return fail(Result::kInvalid, dlerror());
+  if (dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr)
+    return fail(Result::kInvalid, dlerror());
   return Result::kOK;
 }
 
 Result Device::check_guards() {
   for (auto &[pointer, a] : allocations_) {
     if (std::string where = beside(a.memory, a.bytes); !where.empty()) {
-      return fail(Result::kFailed, "the kernel wrote beside an allocation of " + std::to_string(a.bytes) + " bytes, " + where);
+      return fail(Result::kFailed, "the kernel wrote beside an allocation of " +
+                                       std::to_string(a.bytes) + " bytes, " + where);
     }
   }
   return Result::kOK;
 }
 
-Result Device::launch(const std::string &kernel, int64_t blocks, int64_t threads, int64_t shared, const void *argument, int64_t bytes) {
+Result Device::launch(const std::string &kernel, int64_t blocks, int64_t threads, int64_t shared,
+                      const void *argument, int64_t bytes) {
   auto run = reinterpret_cast<Kernel>(dlsym(RTLD_DEFAULT, kernel.c_str()));
   if (run == nullptr) return fail(Result::kInvalid, "there is no kernel " + kernel);
   if (blocks < 1 || blocks > INT32_MAX || threads < 1 || threads > 1024) {
-    return fail(Result::kInvalid, kernel + ": " + std::to_string(blocks) + " blocks of " + std::to_string(threads) + " threads cannot be launched");
+    return fail(Result::kInvalid, kernel + ": " + std::to_string(blocks) + " blocks of " +
+                                      std::to_string(threads) + " threads cannot be launched");
   }
   if (shared < 0 || shared > options_.shared_limit) {
-    return fail(Result::kInvalid, kernel + ": " + std::to_string(shared) + " bytes of shared memory for each block, " +
+    return fail(Result::kInvalid, kernel + ": " + std::to_string(shared) +
+                                      " bytes of shared memory for each block, " +
                                       std::to_string(options_.shared_limit) + " at most");
   }
   // With nothing beyond its end that a kernel could read unnoticed.
@@ -522,7 +552,8 @@ Result Device::launch(const std::string &kernel, int64_t blocks, int64_t threads
     failure = w.failure;
   };
   std::vector<std::thread> others;
-  for (int64_t i = 1; i < std::min<int64_t>(options_.workers, blocks); i++) others.emplace_back(work, options_.seed + static_cast<uint64_t>(i));
+  for (int64_t i = 1; i < std::min<int64_t>(options_.workers, blocks); i++)
+    others.emplace_back(work, options_.seed + static_cast<uint64_t>(i));
   work(options_.seed);
   for (auto &o : others) o.join();
   if (watch != nullptr) watch->released(reinterpret_cast<uint64_t>(own));

@@ -71,7 +71,8 @@ class Device {
 
   // launch returns when the kernel has ended. Its only argument is the struct with
   // so many bytes, which it takes by reference, or a pointer.
-  Result launch(const std::string &kernel, int64_t blocks, int64_t threads, int64_t shared, const void *argument, int64_t bytes);
+  Result launch(const std::string &kernel, int64_t blocks, int64_t threads, int64_t shared,
+                const void *argument, int64_t bytes);
 
   int64_t free_memory() const { return options_.memory_limit - used_; }
   const Options &options() const { return options_; }

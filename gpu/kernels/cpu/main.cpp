@@ -23,7 +23,9 @@ using lockstep::cpu::Order;
 using lockstep::cpu::Result;
 
 #if defined(__SANITIZE_ADDRESS__)
-extern "C" const char *__asan_default_options() { return "detect_leaks=0:detect_stack_use_after_return=0"; }
+extern "C" const char *__asan_default_options() {
+  return "detect_leaks=0:detect_stack_use_after_return=0";
+}
 #endif
 
 namespace {
@@ -79,7 +81,8 @@ void leave_with_parent() {
 
 int main(int argc, char **argv) {
   if (argc != 5) {
-    fprintf(stderr, "usage: device <memory limit> <workers> <ascending|descending|shuffled> <seed>\n");
+    fprintf(stderr,
+            "usage: device <memory limit> <workers> <ascending|descending|shuffled> <seed>\n");
     return 2;
   }
   Device::Options options;
@@ -101,7 +104,8 @@ int main(int argc, char **argv) {
     uint64_t value = 0;
     std::vector<char> answer;
     if (!receive(payload.data(), length)) return 0;
-    const std::string text(operation == kUpload ? std::string() : std::string(payload.begin(), payload.end()));
+    const std::string text(operation == kUpload ? std::string()
+                                                : std::string(payload.begin(), payload.end()));
     switch (operation) {
       case kAllocate:
         result = device.allocate(static_cast<int64_t>(a), &value);
@@ -133,13 +137,15 @@ int main(int argc, char **argv) {
         break;
       }
       case kLaunch:
-        result = device.launch(text.substr(std::min<size_t>(d, length)), static_cast<int64_t>(a), static_cast<int64_t>(b),
-                               static_cast<int64_t>(c), payload.data(), static_cast<int64_t>(std::min<size_t>(d, length)));
+        result = device.launch(text.substr(std::min<size_t>(d, length)), static_cast<int64_t>(a),
+                               static_cast<int64_t>(b), static_cast<int64_t>(c), payload.data(),
+                               static_cast<int64_t>(std::min<size_t>(d, length)));
         break;
       case kMark: {
         struct timespec now;
         clock_gettime(CLOCK_MONOTONIC, &now);
-        value = static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
+        value =
+            static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
         break;
       }
       case kFree:

@@ -43,7 +43,8 @@ extern "C" __global__ void unit_layer_norm(const Units *u) {
   LOCKSTEP_SHARED(memory);
   const lockstep::Thread t = lockstep::this_thread();
   float *out = reinterpret_cast<float *>(memory), *scratch = out + u->n * lockstep::kWidth;
-  lockstep::layer_norm<lockstep::kWidth>(u->kind, static_cast<int>(u->n), out, u->x, lockstep::kWidth, u->w, scratch);
+  lockstep::layer_norm<lockstep::kWidth>(u->kind, static_cast<int>(u->n), out, u->x,
+                                         lockstep::kWidth, u->w, scratch);
   for (int64_t i = t.index; i < u->n * lockstep::kWidth; i += t.count) u->y[i] = out[i];
 }
 
@@ -106,7 +107,8 @@ extern "C" __global__ void unit_encode(const Units *u) {
 }
 
 extern "C" __global__ void unit_bin(const Units *u) {
-  for (int64_t i = threadIdx.x; i < u->n; i += blockDim.x) u->c[i] = lockstep::bin(static_cast<int>(i));
+  for (int64_t i = threadIdx.x; i < u->n; i += blockDim.x)
+    u->c[i] = lockstep::bin(static_cast<int>(i));
 }
 
 // unit_clip: a (n, 3) value, low, high.
@@ -148,7 +150,8 @@ extern "C" __global__ void unit_mean(const Units *u) {
 
 // unit_sum: c is the sum of the first n of a, 400 at most.
 extern "C" __global__ void unit_sum(const Units *u) {
-  if (threadIdx.x == 0) *u->c = 0.0 + lockstep::pairwise<2>(Values{u->a}, 0, static_cast<int>(u->n));
+  if (threadIdx.x == 0)
+    *u->c = 0.0 + lockstep::pairwise<2>(Values{u->a}, 0, static_cast<int>(u->n));
 }
 
 // unit_costs: a target, b lataccel, n one past the last step.
@@ -160,7 +163,8 @@ extern "C" __global__ void unit_costs(const Units *u) {
 extern "C" __global__ void unit_pid(const Units *u) {
   if (threadIdx.x != 0) return;
   lockstep::Memory memory = {};
-  for (int64_t i = 0; i < u->n; i++) u->c[i] = lockstep::pid(u->b, memory, u->a[2 * i], u->a[2 * i + 1]);
+  for (int64_t i = 0; i < u->n; i++)
+    u->c[i] = lockstep::pid(u->b, memory, u->a[2 * i], u->a[2 * i + 1]);
 }
 
 // unit_pidff: a (3, n) target, roll and speed of a route, b (10) gains and the lataccel
@@ -204,12 +208,19 @@ extern "C" __global__ void unit_product(const Units *u) {
           const lockstep::Tile tile(t);
           float4 acc[B::kTile];
           for (int i = 0; i < B::kTile; i++) acc[i] = lockstep::zero4();
-          lockstep::multiply<B::kTile, B::kStride, lockstep::kWidth, B::kRounds>(acc, rows + tile.row * B::kStride, panel + tile.column);
+          lockstep::multiply<B::kTile, B::kStride, lockstep::kWidth, B::kRounds>(
+              acc, rows + tile.row * B::kStride, panel + tile.column);
           if (tile.row == 0) lockstep::store4(y + tile.column, acc[0]);
         }
         break;
-      case 1: lockstep::last_product<1, 1>(y, lockstep::kPanel, rows, B::kStride, panel, lockstep::kWidth, lockstep::kWidth, lockstep::kPanel, nullptr, lockstep::kReady); break;
-      case 2: lockstep::last_product<1, 4>(y, lockstep::kPanel, rows, B::kStride, panel, lockstep::kWidth, lockstep::kWidth, lockstep::kPanel, nullptr, lockstep::kReady); break;
+      case 1:
+        lockstep::last_product<1, 1>(y, lockstep::kPanel, rows, B::kStride, panel, lockstep::kWidth,
+                                     lockstep::kWidth, lockstep::kPanel, nullptr, lockstep::kReady);
+        break;
+      case 2:
+        lockstep::last_product<1, 4>(y, lockstep::kPanel, rows, B::kStride, panel, lockstep::kWidth,
+                                     lockstep::kWidth, lockstep::kPanel, nullptr, lockstep::kReady);
+        break;
     }
     __syncthreads();
   }
@@ -219,7 +230,8 @@ extern "C" __global__ void unit_product(const Units *u) {
 // (64 columns), begun as i[1] says: y (Rows, 64).
 template <int Rows, int Columns>
 __device__ __forceinline__ void last(const Units *u, const float *rows) {
-  lockstep::last_product<Rows, Columns>(u->y, 64, rows, 256, u->w, 256, static_cast<int>(u->i[0]), 64, nullptr, static_cast<lockstep::Begin>(u->i[1]));
+  lockstep::last_product<Rows, Columns>(u->y, 64, rows, 256, u->w, 256, static_cast<int>(u->i[0]),
+                                        64, nullptr, static_cast<lockstep::Begin>(u->i[1]));
 }
 
 // unit_last: last by kind, ten times the rows and the columns of a thread.
@@ -251,7 +263,11 @@ extern "C" __global__ void unit_score(const Units *u) {
   float *scores = s + row * 5;
   const float *queries = q + row * kStride;
   switch (u->kind) {
-    case 0: lockstep::each(kScores, [&](int i) { s[i] = lockstep::score(q + i / 5 * kStride, k + i % 5 * kStride); }); break;
+    case 0:
+      lockstep::each(kScores, [&](int i) {
+        s[i] = lockstep::score(q + i / 5 * kStride, k + i % 5 * kStride);
+      });
+      break;
     case 1:
       if (row < 4) lockstep::score_tile<kStride, 1>(scores, 5, queries, k);
       break;
@@ -271,12 +287,17 @@ extern "C" __global__ void unit_score(const Units *u) {
 extern "C" __global__ void unit_mixed(const Units *u) {
   LOCKSTEP_SHARED(memory);
   enum { kStride = 4, kRow = lockstep::kHeads * lockstep::kContext, kSums = 5 * kStride };
-  float *p = reinterpret_cast<float *>(memory), *v = p + 5 * kRow, *out = v + lockstep::kContext * kStride;
-  lockstep::each(5 * lockstep::kContext, [&](int i) { p[i / lockstep::kContext * kRow + i % lockstep::kContext] = u->x[i % lockstep::kContext]; });
+  float *p = reinterpret_cast<float *>(memory), *v = p + 5 * kRow,
+        *out = v + lockstep::kContext * kStride;
+  lockstep::each(5 * lockstep::kContext, [&](int i) {
+    p[i / lockstep::kContext * kRow + i % lockstep::kContext] = u->x[i % lockstep::kContext];
+  });
   lockstep::each(lockstep::kContext * kStride, [&](int i) { v[i] = u->w[i / kStride]; });
   __syncthreads();
   if (u->kind == 1) {
-    lockstep::each(kSums, [&](int i) { out[i] = lockstep::mixed<kStride>(p + i / kStride * kRow, v + i % kStride); });
+    lockstep::each(kSums, [&](int i) {
+      out[i] = lockstep::mixed<kStride>(p + i / kStride * kRow, v + i % kStride);
+    });
   } else if (lockstep::thread_index() == 0) {
     lockstep::mixed_tile<kStride>(out, p, v);
   }
@@ -302,7 +323,8 @@ extern "C" __global__ void unit_panels(const Units *u) {
   lockstep::each(lockstep::kHidden, [&](int i) { a.normed[i] = u->x[i]; });
   __syncthreads();
   if (u->kind == 1) {
-    lockstep::add_last_panels<1>(a.residual, B::kStride, a.normed, lockstep::kHidden, u->w, a.work, a.work + B::kStride);
+    lockstep::add_last_panels<1>(a.residual, B::kStride, a.normed, lockstep::kHidden, u->w, a.work,
+                                 a.work + B::kStride);
   } else {
     lockstep::add_panels<1>(a, u->w, [&](int chunk) {
       lockstep::each(B::kRows * lockstep::kWidth, [&](int i) {
@@ -332,7 +354,8 @@ extern "C" __global__ void unit_beta(const Units *u) {
       u->c[i] = lockstep::mean_action(u->x + 2 * i);
     } else {
       const int64_t *of = u->i + 3 * i;
-      u->y[i] = lockstep::beta_variate(u->x + 2 * i, static_cast<uint64_t>(of[0]), static_cast<uint64_t>(of[1]), of[2]);
+      u->y[i] = lockstep::beta_variate(u->x + 2 * i, static_cast<uint64_t>(of[0]),
+                                       static_cast<uint64_t>(of[1]), of[2]);
     }
   }
 }
@@ -341,9 +364,18 @@ extern "C" __global__ void unit_beta(const Units *u) {
 // kind the step: y (256).
 extern "C" __global__ void unit_observe(const Units *u) {
   const int64_t n = u->n;
-  const lockstep::View view = {u->a + n, u->a + 2 * n, u->a + 3 * n, u->a, n, u->b, u->b + lockstep::kControlStart, u->b + n + lockstep::kControlStart};
-  for (int i = static_cast<int>(threadIdx.x); i < lockstep::kObservation; i += static_cast<int>(blockDim.x)) {
-    u->y[i] = i < lockstep::kScalars ? lockstep::observed_scalar(view, u->kind, i) : lockstep::observed(view, u->kind, i);
+  const lockstep::View view = {u->a + n,
+                               u->a + 2 * n,
+                               u->a + 3 * n,
+                               u->a,
+                               n,
+                               u->b,
+                               u->b + lockstep::kControlStart,
+                               u->b + n + lockstep::kControlStart};
+  for (int i = static_cast<int>(threadIdx.x); i < lockstep::kObservation;
+       i += static_cast<int>(blockDim.x)) {
+    u->y[i] = i < lockstep::kScalars ? lockstep::observed_scalar(view, u->kind, i)
+                                     : lockstep::observed(view, u->kind, i);
   }
 }
 
@@ -352,14 +384,18 @@ extern "C" __global__ void unit_observe(const Units *u) {
 extern "C" __global__ void unit_layer(const Units *u) {
   LOCKSTEP_SHARED(memory);
   float *in = reinterpret_cast<float *>(memory);
-  for (int k = static_cast<int>(threadIdx.x); k < lockstep::kObservation; k += static_cast<int>(blockDim.x)) in[k] = u->x[k];
+  for (int k = static_cast<int>(threadIdx.x); k < lockstep::kObservation;
+       k += static_cast<int>(blockDim.x))
+    in[k] = u->x[k];
   __syncthreads();
   const int inputs = static_cast<int>(u->i[0]), outputs = static_cast<int>(u->i[1]);
   const float *bias = u->w + inputs * outputs;
   if (u->kind != 0) {
-    lockstep::last_product<1, 4>(u->y, lockstep::kObservation, in, lockstep::kObservation, u->w, inputs, inputs, outputs, bias, lockstep::kReady);
+    lockstep::last_product<1, 4>(u->y, lockstep::kObservation, in, lockstep::kObservation, u->w,
+                                 inputs, inputs, outputs, bias, lockstep::kReady);
   } else {
-    lockstep::last_product<1, 1>(u->y, lockstep::kObservation, in, lockstep::kObservation, u->w, inputs, inputs, outputs, nullptr, lockstep::kReady);
+    lockstep::last_product<1, 1>(u->y, lockstep::kObservation, in, lockstep::kObservation, u->w,
+                                 inputs, inputs, outputs, nullptr, lockstep::kReady);
     lockstep::each(outputs, [&](int column) { u->y[column] += bias[column]; });
   }
 }
