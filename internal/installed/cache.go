@@ -73,22 +73,6 @@ func absolute(list string) string {
 	return strings.Join(parts, string(filepath.ListSeparator))
 }
 
-// processor is the CPU's model and its features, as Linux knows them.
-func processor() string {
-	info, _ := os.ReadFile("/proc/cpuinfo")
-	var lines []string
-	for line := range strings.Lines(string(info)) {
-		name, _, _ := strings.Cut(line, ":")
-		switch strings.TrimSpace(name) {
-		case "model name", "flags", "Features", "CPU part", "CPU implementer":
-			lines = append(lines, line)
-		case "":
-			return strings.Join(lines, "")
-		}
-	}
-	return strings.Join(lines, "")
-}
-
 // A stamp changes when a file or folder does.
 type stamp struct {
 	Path string

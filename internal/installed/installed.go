@@ -325,7 +325,27 @@ func (f *Found) Warnings() (lines []string) {
 	return lines
 }
 
-// versions are those of the package that a probe asks, or of all, as text.
+// features is the CPU's, but in tests of others.
+var features = processor
+
+// newer are the extensions of arm64's CPUs with which libraries take other kernels, such as
+// KleidiAI's in ONNX Runtime: the profiles of arm64 were recorded on a CPU that has none.
+func newer() (has []string) {
+	for line := range strings.Lines(features()) {
+		if name, words, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "Features" {
+			for _, word := range strings.Fields(words) {
+				switch word {
+				case "sve", "sve2", "sme", "sme2", "i8mm", "bf16":
+					has = append(has, word)
+				}
+			}
+		}
+	}
+	return has
+}
+
+// versions are those of the package that a probe asks, or of all, and what is newer in the CPU than
+// where arm64's profiles were recorded, as text.
 func (f *Found) versions(probe string) string {
 	var all []string
 	_, asked := fingerprint.Part(probe)
@@ -333,6 +353,9 @@ func (f *Found) versions(probe string) string {
 		if probe == "" || asked == name {
 			all = append(all, name+" "+f.Packages[name])
 		}
+	}
+	if has := newer(); len(has) > 0 {
+		all = append(all, "a CPU with "+strings.Join(has, " "))
 	}
 	return strings.Join(all, ", ")
 }

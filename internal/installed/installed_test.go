@@ -166,6 +166,38 @@ func TestJudgeRollout(t *testing.T) {
 	}
 }
 
+// TestNewerCPU: where a library takes other kernels on a newer CPU of arm64, for softmax as ONNX
+// Runtime does with SVE, or for products alone, as KleidiAI's for SME, that is no known profile, and
+// the warning names what the CPU has.
+func TestNewerCPU(t *testing.T) {
+	defer func() { features = processor }()
+	for words, want := range map[string]string{
+		"fp asimd sve sme sme2 i8mm": ", a CPU with sve sme sme2 i8mm): ",
+		"fp asimd asimddp":           "onnxruntime 9.3): ",
+	} {
+		features = func() string { return "Features : " + words + "\nCPU part : 0xd4f\n" }
+		for name, change := range map[string]func(r *Replies){
+			"probe softmax: answer ": func(r *Replies) { r.Replies["softmax"].Bits[2] ^= 1 },
+			"probe rollout: answer ": func(r *Replies) {
+				for step := range 10 {
+					r.Logits[4*1024*step] ^= 1
+				}
+			},
+		} {
+			r := replies(t, "ort1.30arm", "neon", "expC", "csvexact")
+			if f := judge("py", r, nil); !f.Known() || !f.Complete() {
+				t.Errorf("%s: unchanged answers: %q", words, f.Warnings())
+			}
+			change(r)
+			f := judge("py", r, nil)
+			if text := strings.Join(f.Warnings(), "\n"); f.Known() || !strings.Contains(text, name) ||
+				!strings.Contains(text, want) || !strings.Contains(text, "is not claimed") {
+				t.Errorf("%s: %q, want %s…%s", words, text, name, want)
+			}
+		}
+	}
+}
+
 // anyPython is a Python, with numpy or without.
 func anyPython(t *testing.T) string {
 	t.Helper()
