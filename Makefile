@@ -133,7 +133,12 @@ test-arm64-short: ## what every change runs of it
 predict-arm64: ## what the arm64 kernels' inner loops take on CPUs that are not here, by llvm-mca
 	@mkdir -p build/arm64
 	CGO_ENABLED=0 GOARCH=arm64 GOOS=linux $(GO) test -c -o build/arm64/f32.test ./internal/f32
-	@python3 scripts/arm64/predict.py build/arm64/f32.test
+	CGO_ENABLED=0 GOARCH=arm64 GOOS=linux $(GO) test -c -o build/arm64/classic.test ./batched/classic
+	@python3 scripts/arm64/predict.py build/arm64/f32.test build/arm64/classic.test
+
+.PHONY: count-arm64
+count-arm64: ## how many instructions a rollout takes on arm64, and how many of them multiply and add, counted by qemu-user
+	@scripts/arm64/count.sh
 
 .PHONY: test-nocgo
 test-nocgo: ## the program without cgo; a recording is compared

@@ -24,6 +24,15 @@ LOOPS = {
     "NumPy's exponentials on arm64": ("expLibraryNEON", 8),
     "mean and squares of ARM's layer norm": ("layerNormARMNEON", 16 * 4),
 }
+# Loops of classic control, each for the two environments, or numbers, of a vector of float64.
+CLASSIC = {
+    "step of CartPole": "cartPoleNEON",
+    "step of MountainCar": "mountainCarNEON",
+    "step of Pendulum": "pendulumNEON",
+    "sine and cosine": "sincosNEON",
+    "NumPy's square": "squareNEON",
+    "angle in its period": "normalNEON",
+}
 # What a pass of the network needs for one sequence: see RATIONALE.md.
 PRODUCTS = 13.06e6
 GELU = 3 * 20 * 512 + 512
@@ -42,14 +51,14 @@ def environment(name, *others):
     return found[0]
 
 
-def loop(objdump, program, function):
+def loop(objdump, program, package, function):
     """The longest of a function's loops that have no loop inside."""
     text = subprocess.run(
         [
             objdump,
             "-d",
             "--no-show-raw-insn",
-            f"--disassemble-symbols=lockstep/internal/f32.{function}.abi0",
+            f"--disassemble-symbols=lockstep/{package}.{function}.abi0",
             program,
         ],
         capture_output=True,
@@ -103,7 +112,7 @@ def main():
     print("\n| loop |", " | ".join(CPUS), "|\n|---|" + "---|" * len(CPUS))
     rounds = {}
     for name, (function, each) in LOOPS.items():
-        instructions = loop(objdump, sys.argv[1], function)
+        instructions = loop(objdump, sys.argv[1], "internal/f32", function)
         cells = []
         for cpu, (pipes, _) in CPUS.items():
             rounds[name, cpu] = cycles(mca, cpu, instructions) / each
@@ -117,6 +126,14 @@ def main():
         taken = PRODUCTS * rounds["product, 6 rows", cpu] + GELU * rounds["GELU", cpu]
         cells.append(f"{clock * 1e9 / taken / PASSES:.1f} at {clock} GHz")
     print("| rollouts/s of `batched`, one core, at most |", " | ".join(cells), "|")
+    for name, function in CLASSIC.items():
+        instructions = loop(objdump, sys.argv[2], "batched/classic", function)
+        taken = {cpu: cycles(mca, cpu, instructions) / 2 for cpu in CPUS}
+        cells = [
+            f"{taken[cpu]:.1f} cycles each, {1e3 * clock / taken[cpu]:.0f}·10⁶/s at {clock} GHz"
+            for cpu, (_, clock) in CPUS.items()
+        ]
+        print(f"| {name}, {len(instructions)} instructions for 2 |", " | ".join(cells), "|")
 
 
 main()
