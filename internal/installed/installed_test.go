@@ -167,8 +167,8 @@ func TestJudgeRollout(t *testing.T) {
 }
 
 // TestNewerCPU: where a library takes other kernels on a newer CPU of arm64, for softmax as ONNX
-// Runtime does with SVE, or for products alone, as KleidiAI's for SME, that is no known profile, and
-// the warning names what the CPU has.
+// Runtime does with SVE, or for products alone, as KleidiAI's for SME, that is no known profile,
+// and the warning names what the CPU has.
 func TestNewerCPU(t *testing.T) {
 	defer func() { features = processor }()
 	for words, want := range map[string]string{
@@ -190,8 +190,9 @@ func TestNewerCPU(t *testing.T) {
 			}
 			change(r)
 			f := judge("py", r, nil)
-			if text := strings.Join(f.Warnings(), "\n"); f.Known() || !strings.Contains(text, name) ||
-				!strings.Contains(text, want) || !strings.Contains(text, "is not claimed") {
+			text := strings.Join(f.Warnings(), "\n")
+			if f.Known() || !strings.Contains(text, name) || !strings.Contains(text, want) ||
+				!strings.Contains(text, "is not claimed") {
 				t.Errorf("%s: %q, want %s…%s", words, text, name, want)
 			}
 		}
