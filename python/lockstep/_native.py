@@ -252,23 +252,26 @@ class Handle:
         """The number that the library knows it by."""
         self.check_fork()
         if not self._finalizer.alive:
-            raise ClosedError(f"the {self._what} has been closed")
+            raise ClosedError(f"the {self._what} {self._verb('has', 'have')} been closed")
         return self._handle
 
     def check_fork(self) -> None:
         """Refuse to go on in a process that was forked after the object was made."""
         if self._forks != _forks:
             raise RuntimeError(
-                f"the {self._what} was made before this process was forked, and its threads are "
-                "the parent's: "
-                'make it in this process, or use the start method "spawn" or "forkserver"'
+                f"the {self._what} {self._verb('was', 'were')} made before this process was "
+                "forked, and the threads are the parent's: "
+                'make another in this process, or use the start method "spawn" or "forkserver"'
             )
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            f"the {self._what} is memory of this process and can be neither copied nor pickled: "
-            "make another one"
+            f"the {self._what} {self._verb('is', 'are')} memory of this process and can be neither "
+            "copied nor pickled: make another"
         )
+
+    def _verb(self, one: str, several: str) -> str:
+        return several if self._what.endswith("s") else one
 
     @property
     def closed(self) -> bool:

@@ -9,12 +9,13 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
+# The steps of an episode, and the return at which the task counts as solved.
 LIMITS = {
-    "CartPole-v1": 500,
-    "MountainCar-v0": 200,
-    "MountainCarContinuous-v0": 999,
-    "Pendulum-v1": 200,
-    "Acrobot-v1": 500,
+    "CartPole-v1": (500, 475.0),
+    "MountainCar-v0": (200, -110.0),
+    "MountainCarContinuous-v0": (999, 90.0),
+    "Pendulum-v1": (200, None),
+    "Acrobot-v1": (500, -100.0),
 }
 
 
@@ -27,18 +28,20 @@ def register() -> None:
         entry_point="lockstep.envs:Env",
         vector_entry_point="lockstep.envs:VectorEnv",
     )
-    for name, limit in LIMITS.items():
+    for name, (limit, solved) in LIMITS.items():
         gymnasium.register(
             id=f"lockstep/{name}",
             entry_point="lockstep.classic:Env",
             vector_entry_point="lockstep.classic:VectorEnv",
             max_episode_steps=limit,
+            reward_threshold=solved,
             kwargs={"name": name},
         )
     gymnasium.register(
         id="lockstep/CartPoleVectorEnv-v1",
         vector_entry_point="lockstep.classic:VectorEnv",
         max_episode_steps=500,
+        reward_threshold=475.0,
         kwargs={"name": "CartPoleVectorEnv"},
     )
 

@@ -26,6 +26,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import numpy.typing as npt
+from gymnasium.envs.registration import load_env_creator
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box, Discrete, Space
 from gymnasium.vector import AutoresetMode
@@ -505,6 +506,13 @@ class _Core:
         columns = np.ascontiguousarray(given.T, dtype=np.float64)
         self.handle.call("environments_set", columns, single=given.dtype == np.float32)
 
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """That of Gymnasium's own environment."""
+        spec = gymnasium.spec(self.name.replace("VectorEnv", "-v1"))
+        make: Any = load_env_creator(str(spec.entry_point))
+        return dict(make.metadata)
+
     @functools.cached_property
     def twin(self) -> Any:
         """Gymnasium's own environment, which has the attributes and draws the states."""
@@ -599,8 +607,7 @@ class Env(_Fixed, gymnasium.Env[npt.NDArray[np.float32], Any]):
         self.render_mode = render_mode
         options = {"max_episode_steps": -1} | options
         self._core = _Core(name, 1, "off", engine, 1, numpy1, render_mode, options)
-        if render_mode is not None:
-            self.metadata = self.metadata | {"render_fps": self._core.twin.metadata["render_fps"]}
+        self.metadata = self._core.metadata.copy()
         self.observation_space: Space[Any] = self._core.observation_space
         self.action_space: Space[Any] = self._core.action_space
 
@@ -708,7 +715,6 @@ class VectorEnv(
             )
         self.render_mode = render_mode
         self.autoreset_mode = AutoresetMode(autoreset_mode)
-        self.metadata = {"render_modes": ["rgb_array"], "autoreset_mode": self.autoreset_mode}
         if max_episode_steps is not None:
             options["max_episode_steps"] = max_episode_steps
         self._core = _Core(
@@ -722,6 +728,10 @@ class VectorEnv(
             options,
             stream,
         )
+        self.metadata = self._core.metadata | {
+            "render_modes": ["rgb_array"],
+            "autoreset_mode": self.autoreset_mode,
+        }
         self._copy = copy
         how: dict[str, Any] = {
             "copy": copy,

@@ -44,11 +44,21 @@ class VecEnv(Base):  # type: ignore[misc] # where Stable-Baselines3 is not here 
         self, envs: str | gymnasium.vector.VectorEnv[Any, Any, Any], n_envs: int = 1, **options: Any
     ) -> None:
         if isinstance(envs, str):
+            if not envs.startswith("lockstep/"):
+                raise ValueError(
+                    f"{envs}: want an environment of this package, such as lockstep/CartPole-v1; "
+                    "for others Stable-Baselines3 has make_vec_env"
+                )
             how: dict[str, Any] = {
                 "vectorization_mode": "vector_entry_point",  # never single ones in turn
                 "autoreset_mode": AutoresetMode.SAME_STEP,
             }
             envs = gymnasium.make_vec(envs, num_envs=n_envs, **(how | options))
+        elif not isinstance(envs, gymnasium.vector.VectorEnv):
+            raise TypeError(
+                f"envs: {type(envs).__name__}, want an id such as lockstep/CartPole-v1, or a "
+                "vector environment"
+            )
         elif options or n_envs not in (1, envs.num_envs):
             raise ValueError(f"{', '.join(options) or 'n_envs'}: the environments are made already")
         mode = envs.metadata.get("autoreset_mode")

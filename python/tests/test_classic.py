@@ -319,6 +319,20 @@ def test_states_that_are_set(name, seed):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_what_is_registered(name):
+    """Gymnasium's specification and metadata, which callbacks and recorders ask."""
+    ours, theirs = (gymnasium.make(prefix + name) for prefix in ("lockstep/", ""))
+    assert ours.metadata == theirs.metadata
+    for field in ("reward_threshold", "max_episode_steps", "nondeterministic", "order_enforce"):
+        assert getattr(ours.spec, field) == getattr(theirs.spec, field), field
+    envs = gymnasium.make_vec(f"lockstep/{name}", num_envs=2)
+    single = SyncVectorEnv([lambda: gymnasium.make(name)] * 2)
+    assert envs.metadata == single.metadata | {"render_modes": ["rgb_array"]}
+    with pytest.raises(TypeError, match="environments are memory of this process"):
+        copy.deepcopy(envs.unwrapped._core.handle)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_pictures(name, seed, monkeypatch):
     """Gymnasium's own, of our states."""
     pytest.importorskip("pygame")

@@ -164,6 +164,10 @@ def test_stable_baselines_vectors_train():
     assert seen.get_attr("state", 1)[0].shape == (4,)
     with pytest.raises(ValueError, match='want "SameStep"'):
         VecEnv(gymnasium.make_vec("lockstep/CartPole-v1", num_envs=2))
+    with pytest.raises(ValueError, match="want an environment of this package"):
+        VecEnv("CartPole-v1", 2)
+    with pytest.raises(TypeError, match="envs: TimeLimit, want an id"):
+        VecEnv(gymnasium.make("lockstep/CartPole-v1"))
 
 
 def example(name):

@@ -241,7 +241,7 @@ def test_closed(sim, short_routes):
         rollouts.features,
         rollouts.snapshot,
     ):
-        with pytest.raises(lockstep.ClosedError, match="rollouts has been closed"):
+        with pytest.raises(lockstep.ClosedError, match="rollouts have been closed"):
             use()
     with pytest.raises(ValueError, match="step"):
         sim.reset(short_routes, step=19)
