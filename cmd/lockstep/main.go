@@ -106,6 +106,9 @@ func run(ctx context.Context, args []string, stdout *stickyWriter, stderr io.Wri
 	if len(args) > 0 && args[0] == "help" {
 		args = append(args[1:len(args):len(args)], "--help")
 	}
+	if len(args) > 0 && args[0] == "--version" { // as other programs have it
+		args = append([]string{"version"}, args[1:]...)
+	}
 	command, err := parser.Parse(args)
 	if helped {
 		err = nil

@@ -20,6 +20,9 @@ func TestVersion(t *testing.T) {
 	if !strings.HasPrefix(stdout, "lockstep 1.2.3, commit 0123abcd\n") {
 		t.Errorf("of a release: %s", stdout)
 	}
+	if _, flag, _ := lockstepRun(t.Context(), "--version"); flag != stdout {
+		t.Errorf("--version says %q", flag)
+	}
 	for _, p := range lockstep.Profiles() {
 		for word := range strings.SplitSeq(p.String(), "-") {
 			if !strings.Contains(stdout, "\n"+word+" ") {

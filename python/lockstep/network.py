@@ -16,6 +16,11 @@ from lockstep.rollouts import REAL
 __all__ = ["Network"]
 
 
+def _array(x: Any) -> Any:
+    """What NumPy takes: a parameter of torch.nn's is taken as it is now, wherever it lies."""
+    return x.detach().cpu() if hasattr(x, "detach") else x
+
+
 class Network:
     """An actor: linear layers with ReLU or tanh between them.
 
@@ -58,6 +63,7 @@ class Network:
         activation: str | Sequence[str] = "relu",
         sees: Sequence[str] | None = None,
     ) -> None:
+        weights, biases = [_array(w) for w in weights], [_array(b) for b in biases]
         if any(np.asarray(x).dtype.kind not in REAL for x in (*weights, *biases)):
             raise TypeError("weights and biases: want real numbers")
         if not math.isfinite(scale):

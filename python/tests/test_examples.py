@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 
+import lockstep
 import numpy as np
 import pytest
 from conftest import PATIENCE, REPOSITORY
@@ -174,3 +175,13 @@ def test_ppo_classic(tmp_path):
             assert np.array_equal(x, mine.observations[t, i])
             if terminated or truncated:
                 break
+
+
+def test_networks_of_torch():
+    """Parameters are taken as they are, with gradients or without."""
+    torch = pytest.importorskip("torch")
+    layers = [torch.nn.Linear(256, 8), torch.nn.Linear(8, 2)]
+    weights, biases = [x.weight for x in layers], [x.bias for x in layers]
+    assert weights[0].requires_grad
+    want = lockstep.Network([w.tolist() for w in weights], [b.tolist() for b in biases])
+    assert repr(lockstep.Network(weights, biases)) == repr(want)
