@@ -97,6 +97,54 @@ func TestDiffBits(t *testing.T) {
 	}
 }
 
+// TestDifferOutcome: outcomes are equal if their bits are, or if neither is a number. A side that
+// is none where the other is one differs, whichever side it is.
+func TestDifferOutcome(t *testing.T) {
+	nan, other := math.NaN(), math.Float64frombits(0xfff8000000000002)
+	zero, minus, inf := 0.0, math.Copysign(0, -1), math.Inf(1)
+	s := &schema.Schema{Outcome: schema.Outcome{Name: "costs", Elements: []string{"a", "b"}}}
+	for _, c := range []struct {
+		want, got []float64
+		index     int // of the first that differs, -1: of lengths, -2: none
+	}{
+		{nil, nil, -2},
+		{[]float64{1, inf}, []float64{1, inf}, -2},
+		{[]float64{nan, minus}, []float64{other, minus}, -2},
+		{[]float64{1, nan}, []float64{1, 2}, 1},
+		{[]float64{1, 2}, []float64{1, nan}, 1},
+		{[]float64{nan, 2}, []float64{inf, 2}, 0},
+		{[]float64{inf, 2}, []float64{nan, 2}, 0},
+		{[]float64{inf, 2}, []float64{-inf, 2}, 0},
+		{[]float64{zero, 2}, []float64{minus, 2}, 0},
+		{[]float64{nan, zero}, []float64{nan, minus}, 1},
+		{[]float64{1, nan}, []float64{1}, -1},
+		{[]float64{1}, []float64{1, nan}, -1},
+		{nil, []float64{nan}, -1},
+	} {
+		want, got := fmt.Sprint(c.want), fmt.Sprint(c.got)
+		d := DifferOutcome(s, c.want, c.got)
+		switch {
+		case c.index == -2 && d != nil:
+			t.Errorf("%s and %s: %v", want, got, d)
+		case c.index > -2 && (d == nil || d.Index != c.index || d.Stage != "costs" || d.Step != -1 ||
+			c.index >= 0 && d.Element != s.Outcome.Elements[c.index]):
+			t.Errorf("%s and %s: %+v, want a difference at %d", want, got, d, c.index)
+		}
+		if fmt.Sprint(c.want) != want || fmt.Sprint(c.got) != got {
+			t.Errorf("%s and %s are %v and %v afterwards", want, got, c.want, c.got)
+		}
+		if end, failed := (End{Outcome: c.want}), (End{Outcome: c.got}); (Differs(
+			s, nil, nil, end, failed) == nil) != (c.index == -2) {
+			t.Errorf("%s and %s: Differs says %v", want, got, Differs(s, nil, nil, end, failed))
+		}
+	}
+	failed := End{Err: errors.New("no token")}
+	if Differs(s, nil, nil, End{}, failed) == nil || Differs(s, nil, nil, failed, End{}) == nil ||
+		Differs(s, nil, nil, failed, failed) != nil {
+		t.Error("an end with an error is one without")
+	}
+}
+
 // TestFloat: numbers survive JSON to the bit.
 func TestFloat(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

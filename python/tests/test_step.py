@@ -344,3 +344,37 @@ def test_stats(short_routes):
             rollouts.advance(np.zeros(2))
             assert sim.stats["steps"] == more + 2
         assert after["device"] is after["device_idle_seconds"] is None
+
+
+def test_what_was_returned_stays(sim, short_routes):
+    """An array belongs to who asked: no later call writes into it, and writing changes nothing."""
+    commands = np.linspace(-0.3, 0.3, len(short_routes))
+
+    def ask(rollouts):
+        """Every array that rollouts return: of methods, and of all properties that are arrays."""
+        answers = {
+            "advance": rollouts.advance(commands),
+            "features": rollouts.features(),
+            "costs": rollouts.costs(),
+        }
+        of = type(rollouts)
+        for name in (n for n in dir(of) if isinstance(getattr(of, n), property)):
+            answers[name] = getattr(rollouts, name)
+        return {name: a for name, a in answers.items() if isinstance(a, np.ndarray)}
+
+    with sim.reset(short_routes) as rollouts, sim.reset(short_routes) as others:
+        begin = rollouts.snapshot()
+        first = ask(rollouts)
+        assert {"advance", "lataccel", "running"} <= set(first)
+        before = {name: a.tobytes() for name, a in first.items()}
+        while not rollouts.done:
+            rollouts.advance(commands)
+        rollouts.restore(begin)
+        assert {name: a.tobytes() for name, a in first.items()} == before
+        again = ask(rollouts)
+        assert {name: a.tobytes() for name, a in again.items()} == before
+        ask(others)
+        for a in again.values():
+            a.view(np.uint8)[...] = 0x5A
+        want, got = ask(others), ask(rollouts)
+        assert {n: a.tobytes() for n, a in got.items()} == {n: a.tobytes() for n, a in want.items()}

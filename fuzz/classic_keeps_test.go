@@ -1,0 +1,125 @@
+package fuzz
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"lockstep/classic"
+	golden "lockstep/golden/classic"
+)
+
+// TestClassicKeepsNothing: a run follows from the state before it and from its policy, and from
+// nothing that a vector did earlier. Each run is repeated by environments that are new, from a
+// snapshot; and all engines answer it with the bits of the reference. Runs are shorter than
+// what an engine draws of actions at a time.
+func TestClassicKeepsNothing(t *testing.T) {
+	all := classicEngines(t)
+	modes := []classic.Autoreset{classic.NextStep, classic.SameStep, classic.Off}
+	for k, e := range classic.Environments {
+		mode := modes[k%len(modes)]
+		if e.Shared {
+			mode = classic.NextStep
+		}
+		t.Run(fmt.Sprintf("%s/%v", e.Name, mode), func(t *testing.T) {
+			task, err := classic.Make(e.Name, 9, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			task.Autoreset, task.MaxSteps = mode, 7 // so that episodes end
+			keepsNothing(t, all, task)
+		})
+	}
+}
+
+// keepsNothing is TestClassicKeepsNothing for a task.
+func keepsNothing(t *testing.T, all []classic.Maker, task classic.Task) {
+	var want []ran
+	for k, e := range all {
+		got := runsAgain(t, e, task)
+		if k == 0 {
+			want = got
+			continue
+		}
+		for i := range want {
+			compareRuns(t, fmt.Sprintf("%s, run %d, against %s", e.Name(), i, all[0].Name()),
+				got[i], want[i])
+		}
+	}
+}
+
+// ran is what a run came to.
+type ran struct {
+	record []classic.Transition
+	end    *classic.Snapshot
+}
+
+// runsAgain makes runs of one vector after the other, and each in a new one besides.
+func runsAgain(t *testing.T, e classic.Maker, task classic.Task) (all []ran) {
+	open := func() classic.Vector {
+		v, err := e.Make(task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { v.Close() })
+		if err := v.Reset(classic.Reset{Seed: 5}); err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	v := open()
+	for i, p := range policiesInTurn(task) {
+		shot, err := v.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fresh := open()
+		if err := fresh.Restore(shot); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, runOnce(t, v, task, p))
+		compareRuns(t, fmt.Sprintf("%s, run %d, from a snapshot in new environments", e.Name(), i),
+			runOnce(t, fresh, task, p), all[i])
+	}
+	return all
+}
+
+// policiesInTurn differ in one thing from the one before: kind, seed, noise.
+func policiesInTurn(task classic.Task) (all []classic.Policy) {
+	noisy := func(seed uint64, noise ...float32) classic.Policy {
+		n := *golden.Goals[task.Name]
+		n.Seed, n.Noise = seed, noise
+		return classic.Policy{Network: &n}
+	}
+	for _, key := range []uint64{1, 2, 1 << 32, 2} {
+		all = append(all, classic.Policy{Uniform: &key})
+	}
+	return append(all, noisy(1, -1, 1), noisy(2, -1, 1), noisy(2, -3, 3), noisy(2), all[0])
+}
+
+// runOnce is one run of three steps.
+func runOnce(t *testing.T, v classic.Vector, task classic.Task, p classic.Policy) (r ran) {
+	for range 3 {
+		r.record = append(r.record, classic.NewTransition(task))
+	}
+	err := v.Run(context.Background(), p, len(r.record), r.record)
+	if err == nil {
+		r.end, err = v.Snapshot()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func compareRuns(t *testing.T, what string, got, want ran) {
+	t.Helper()
+	for k := range want.record {
+		if err := sameTransition(&want.record[k], &got.record[k]); err != nil {
+			t.Fatalf("%s: step %d: %v", what, k, err)
+		}
+	}
+	if err := sameSnapshot(want.end, got.end); err != nil {
+		t.Fatalf("%s: at its end: %v", what, err)
+	}
+}
