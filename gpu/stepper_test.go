@@ -374,6 +374,61 @@ func TestObserveOnDevice(t *testing.T) {
 	}
 }
 
+// TestObserveOnDeviceAtEnds: a rollout that has ended is not observed, and what ends it is its
+// route's last row or, if the shortcuts have it so, the last step that costs.
+func TestObserveOnDeviceAtEnds(t *testing.T) {
+	s := newSimulator(t, Config{Open: sharedDevice(t)})
+	ctx := context.Background()
+	jobs := []lockstep.Job{ // the last ends before both steps
+		{Route: shorten(routes()[0], 502)}, {Route: shorten(routes()[1], 501)},
+		{Route: shorten(routes()[2], 498)},
+	}
+	const n, size = 3, lockstep.ObservationSize
+	for _, shortcuts := range []lockstep.Shortcuts{
+		lockstep.CostOnly, lockstep.SkipWarmup, lockstep.StopAtCostEnd, lockstep.FullTrajectory,
+	} {
+		p := reset(t, s, jobs, lockstep.Options{Shortcuts: shortcuts}).(lockstep.DeviceStepper)
+		shot, err := p.Snapshot(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shot.Step = lockstep.CostEndIdx - 1
+		for i := range jobs { // as if it had followed its target by itself
+			end := min(shot.Step, jobs[i].Route.Len())
+			r := &shot.Rollouts[i]
+			r.Lataccel, r.Action = jobs[i].Route.TargetLataccel[:end], make([]float64, end)
+		}
+		if err := p.Restore(ctx, shot); err != nil {
+			t.Fatal(err)
+		}
+		for p.Index() < lockstep.CostEndIdx+1 {
+			if err := p.Step(ctx, make([]float64, n), make([]float64, n)); err != nil {
+				t.Fatal(err)
+			}
+			want := make([]float32, n*size)
+			if err := p.Observe(ctx, want); err != nil {
+				t.Fatal(err)
+			}
+			what := fmt.Sprintf("shortcuts %v, step %d", shortcuts, p.Index())
+			for i := range jobs {
+				seen := slices.ContainsFunc(want[i*size:][:size],
+					func(x float32) bool { return x != 0 })
+				if seen != p.Running(i) {
+					t.Errorf("%s, rollout %d: observed %v, running %v", what, i, seen, p.Running(i))
+				}
+			}
+			at, err := p.ObserveOnDevice(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, s, what, at, want)
+			if p.Done() {
+				break
+			}
+		}
+	}
+}
+
 // compareEnds holds results and snapshots to one another.
 func compareEnds(t *testing.T, got, want lockstep.Stepper) {
 	t.Helper()
