@@ -143,6 +143,51 @@ func TestFork(t *testing.T) {
 	}
 }
 
+// TestForkAgain: candidates of candidates have the noise that was asked for last, and with their
+// own noise that of the candidates from which they come; every planner has the same bits.
+func TestForkAgain(t *testing.T) {
+	c := config(t)
+	routes := policyRoutes(t, 2)
+	jobs := []lockstep.Job{{Route: routes[0]}, {Route: routes[1]}, {Route: routes[1]}}
+	jobs[2].Draws = lockstep.Draws(99, 200)
+	const at, steps = 104, 4
+	noises := []lockstep.Noise{
+		{Kind: lockstep.OwnNoise},
+		{Kind: lockstep.SeededNoise, Seeds: []uint32{7, 0, math.MaxUint32}},
+		{Kind: lockstep.ExpectedNoise},
+	}
+	want := map[string][]float64{}
+	for _, e := range Checked() {
+		t.Run(e.Name, func(t *testing.T) {
+			p := planner(t, e.ForTest(t, c), jobs, at)
+			for _, first := range noises {
+				f := fork(t, p, snap(t, p), []int{0, 1, 2}, first)
+				through(t, f, len(jobs), at+1)
+				shot := snap(t, f)
+				for _, second := range noises {
+					what := fmt.Sprintf("%s noise, then %s", first.Kind, second.Kind)
+					again := fork(t, f, shot, []int{2, 0, 1}, second)
+					got := through(t, again, len(jobs), at+steps)
+					if want[what] == nil {
+						want[what] = got
+					}
+					if err := simtest.Same("lataccels", got, want[what]); err != nil {
+						t.Errorf("%s: %v", what, err)
+					}
+				}
+				own := want[fmt.Sprintf("%s noise, then %s", first.Kind, lockstep.OwnNoise)]
+				for i, x := range through(t, f, len(jobs), at+steps) { // what they come from
+					k := (i%len(jobs) + 1) % len(jobs) // its place among its candidates
+					if y := own[i-i%len(jobs)+k]; x != y {
+						t.Errorf("%s noise: rollout %d comes to %v, its own candidate to %v",
+							first.Kind, i%len(jobs), x, y)
+					}
+				}
+			}
+		})
+	}
+}
+
 // forked is what candidates come to together, each as it would alone; of a slow engine's
 // one is tried alone.
 func forked(
