@@ -16,7 +16,7 @@ import (
 func TestClassicKeepsNothing(t *testing.T) {
 	all := classicEngines(t)
 	modes := []classic.Autoreset{classic.NextStep, classic.SameStep, classic.Off}
-	for k, e := range classic.Environments {
+	for k, e := range classic.Environments() {
 		mode := modes[k%len(modes)]
 		if e.Shared {
 			mode = classic.NextStep
@@ -87,7 +87,7 @@ func runsAgain(t *testing.T, e classic.Maker, task classic.Task) (all []ran) {
 // policiesInTurn differ in one thing from the one before: kind, seed, noise.
 func policiesInTurn(task classic.Task) (all []classic.Policy) {
 	noisy := func(seed uint64, noise ...float32) classic.Policy {
-		n := *golden.Goals[task.Name]
+		n := *golden.Goal(task.Name)
 		n.Seed, n.Noise = seed, noise
 		return classic.Policy{Network: &n}
 	}

@@ -1,0 +1,153 @@
+package batched_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"lockstep"
+	"lockstep/batched"
+)
+
+var errBroken = errors.New("the network broke")
+
+// breaking is a network of a worker whose logits follow from the last token, and which breaks
+// in one call of all that workers make.
+type breaking struct {
+	tokens         []int32
+	states, logits []float32
+	*calls
+}
+
+// calls counts the calls of all workers.
+type calls struct {
+	made    atomic.Int64
+	breaks  int64        // in which call; 0: in none
+	at, old atomic.Int64 // sequences of the call that broke; sessions that were given back
+}
+
+func (b *breaking) Tokens() []int32   { return b.tokens }
+func (b *breaking) States() []float32 { return b.states }
+func (b *breaking) Logits() []float32 { return b.logits }
+func (b *breaking) Close() error      { b.old.Add(1); return nil }
+
+func (b *breaking) Run(count int) error {
+	if b.made.Add(1) == b.breaks {
+		b.at.Store(int64(count))
+		return errBroken
+	}
+	for i := range count {
+		row := b.logits[i*lockstep.VocabSize:][:lockstep.VocabSize]
+		clear(row)
+		row[b.tokens[(i+1)*lockstep.ContextLength-1]] = 9
+	}
+	return nil
+}
+
+func breakingSimulator(t *testing.T, workers int, c *calls) *batched.Simulator {
+	t.Helper()
+	s, err := batched.New(batched.Config{
+		Workers: workers, Chunk: 4, Model: "none", Inside: func() string { return "a test" },
+		Open: func(capacity int, _ bool) (batched.Inference, error) {
+			rows := capacity * lockstep.ContextLength
+			return &breaking{
+				tokens: make([]int32, rows), states: make([]float32, 4*rows),
+				logits: make([]float32, capacity*lockstep.VocabSize), calls: c,
+			}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestBreaks: where a network breaks, all rollouts of that call fail at their step, with their
+// routes' names, and no other one does; those have the results that they have without it.
+func TestBreaks(t *testing.T) {
+	sample := jobs(t, 110, 104, 120, 110, 107, 103, 115)
+	opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
+	for _, workers := range []int{1, 2} {
+		var want []lockstep.Result
+		for _, breaks := range []int64{0, 1, 3, 7, 12} {
+			c := &calls{breaks: breaks}
+			got, broken := make([]lockstep.Result, len(sample)), 0
+			s := breakingSimulator(t, workers, c)
+			for i, r := range s.Simulate(t.Context(), sample, opts) {
+				got[i] = r
+			}
+			if want == nil {
+				want = slices.Clone(got)
+			}
+			for i, r := range got {
+				what := fmt.Sprintf("%d workers, call %d, job %d", workers, breaks, i)
+				if r.Err != nil {
+					broken++
+					checkBroken(t, what, sample[i].Route, r.Err)
+				} else if r.Costs != want[i].Costs ||
+					!slices.Equal(r.Trajectory.Lataccel, want[i].Trajectory.Lataccel) {
+					t.Errorf("%s: it has other results than without a break", what)
+				}
+			}
+			if broken != int(c.at.Load()) || (broken == 0) != (breaks == 0) {
+				t.Errorf("%d workers: call %d of %d rollouts broke, %d failed", workers, breaks,
+					c.at.Load(), broken)
+			}
+		}
+	}
+}
+
+func checkBroken(t *testing.T, what string, r *lockstep.Route, err error) {
+	t.Helper()
+	if !errors.Is(err, errBroken) || !strings.Contains(err.Error(), "route "+r.Name) {
+		t.Errorf("%s, route %s: %v", what, r.Name, err)
+	}
+}
+
+// TestStepperBreaks: the same step by step, where what failed goes on from a snapshot.
+func TestStepperBreaks(t *testing.T) {
+	sample := jobs(t, 110, 110, 110)
+	opts := lockstep.Options{Shortcuts: lockstep.CostOnly}
+	c := &calls{breaks: 4}
+	p, err := breakingSimulator(t, 1, c).Reset(t.Context(), sample, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	n := len(sample)
+	lataccels := make([]float64, n)
+	step := func() {
+		t.Helper()
+		if err := p.Step(t.Context(), make([]float64, n), lataccels); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for p.Index() < lockstep.ControlStartIdx+3 {
+		step()
+	}
+	shot, err := p.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	step()
+	for i := range n {
+		if p.Running(i) || lataccels[i] == lataccels[i] {
+			t.Errorf("rollout %d goes on with %v, where its network broke", i, lataccels[i])
+		}
+		checkBroken(t, "step by step", sample[i].Route, p.Err(i))
+	}
+	if err := p.Restore(t.Context(), shot); err != nil {
+		t.Fatal(err)
+	}
+	for !p.Done() {
+		step()
+	}
+	for i := range n {
+		if p.Err(i) != nil {
+			t.Errorf("rollout %d, from a snapshot before its network broke: %v", i, p.Err(i))
+		}
+	}
+}
