@@ -641,6 +641,11 @@ var targets = []struct {
 		[]string{"internal/f32", "batched", "scripts"}, "",
 	},
 	{
+		"test-platforms",
+		"The program and its tests for each platform, vetted and linked; Windows under Wine.", false,
+		[]string{"cmd/lockstep", "internal/fileio", "scripts"}, "",
+	},
+	{
 		kernelsCheck, "The CUDA kernels are what nvcc makes of their sources.", true,
 		[]string{"gpu/module", "gpu/classic/module", "gpu/kernels"}, "",
 	},
