@@ -48,6 +48,29 @@ def plain_links(app, docname, source):
     source[0] = LINK.sub(link, source[0])
 
 
+SEVERAL = re.compile(r"(\w+(?:, \w+)+) : (.*)")
+
+
+def single_names(app, what, name, obj, options, lines):
+    """Attributes that are described together get an entry each: napoleon has one name in one."""
+    if "Attributes" not in lines:
+        return
+    split, names, kind, told = [], [], "", []
+    for line in [*lines, ""]:
+        if names and line.startswith(" "):
+            told.append(line)
+            continue
+        for one in names:
+            split += [f"{one} : {kind}", *told]
+        match, names, told = SEVERAL.fullmatch(line), [], []
+        if match:
+            names, kind = match[1].split(", "), match[2]
+        else:
+            split.append(line)
+    lines[:] = split
+
+
 def setup(app):
-    """Have Sphinx call it."""
+    """Have Sphinx call them."""
     app.connect("source-read", plain_links)
+    app.connect("autodoc-process-docstring", single_names, priority=400)  # before napoleon
