@@ -75,19 +75,20 @@ func TestRename(t *testing.T) {
 	}
 }
 
-// TestSource: what is changed in a file, and what is not.
+// TestSource: what is changed in a file, and what is not. The text is of another module, so that
+// renaming this one leaves it as it is.
 func TestSource(t *testing.T) {
-	const text = `package a // lockstep/runs
+	const text = `package a // old/runs
 
-import "lockstep"
+import "old"
 import (
-	"lockstep"
-	b "lockstep/runs"
+	"old"
+	b "old/runs"
 )
 
-var name, dir, class, start, other = "lockstep", "lockstep/none", "lockstep/runs", ` + "`x lockstep/runs`" + `, "x/lockstep/runs"
+var name, dir, class, start, other = "old", "old/none", "old/runs", ` + "`x old/runs`" + `, "x/old/runs"
 `
-	const want = `package a // lockstep/runs
+	const want = `package a // old/runs
 
 import "e.org/x"
 import (
@@ -95,9 +96,9 @@ import (
 	b "e.org/x/runs"
 )
 
-var name, dir, class, start, other = "lockstep", "lockstep/none", "e.org/x/runs", ` + "`x e.org/x/runs`" + `, "x/lockstep/runs"
+var name, dir, class, start, other = "old", "old/none", "e.org/x/runs", ` + "`x e.org/x/runs`" + `, "x/old/runs"
 `
-	r := renaming{"lockstep", "e.org/x", func(name string) bool { return name == "runs" }}
+	r := renaming{"old", "e.org/x", func(name string) bool { return name == "runs" }}
 	if got := string(r.source([]byte(text))); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
