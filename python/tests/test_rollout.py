@@ -227,6 +227,21 @@ def test_tables(short_routes, tmp_path):
     ]
 
 
+def test_controllers_of_the_challenge_s_folder_are_named(sim, short_routes, tmp_path, monkeypatch):
+    """As its program and the command line name them; pid is the engine's own."""
+    (tmp_path / "controllers").mkdir()
+    for name in ("mine", "pid"):
+        (tmp_path / "controllers" / f"{name}.py").write_text(
+            "class Controller:\n    def update(self, *seen, **named):\n        return 0.25\n"
+        )
+    monkeypatch.chdir(tmp_path)
+    result = sim.rollout(short_routes[:1], ["mine", "controllers/mine.py", "pid"])
+    assert np.array_equal(result.costs[0], result.costs[1])
+    assert not np.array_equal(result.costs[0], result.costs[2])
+    with pytest.raises(ValueError, match='"other" is not known'):
+        sim.rollout(short_routes[:1], "other")
+
+
 def test_controllers_of_the_same_name_are_told_apart(sim, short_routes, tmp_path):
     mine = tmp_path / "pid.py"
     mine.write_text("class Controller:\n    def update(self, *_):\n        return 0.0\n")
