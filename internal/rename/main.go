@@ -134,6 +134,8 @@ func (r renaming) source(text []byte) []byte {
 			if importing && literal == `"`+r.from+`"` {
 				literal = `"` + r.to + `"`
 			}
+			// A go.mod's first line, as a program knows its own source by it.
+			literal = strings.ReplaceAll(literal, `module `+r.from+`\n`, `module `+r.to+`\n`)
 			out.Write(r.below([]byte(literal)))
 			at = begin + size
 		}

@@ -87,6 +87,7 @@ import (
 )
 
 var name, dir, class, start, other = "old", "old/none", "old/runs", ` + "`x old/runs`" + `, "x/old/runs"
+var first, not = "module old\n", "module old"
 `
 	const want = `package a // old/runs
 
@@ -97,6 +98,7 @@ import (
 )
 
 var name, dir, class, start, other = "old", "old/none", "e.org/x/runs", ` + "`x e.org/x/runs`" + `, "x/old/runs"
+var first, not = "module e.org/x\n", "module old"
 `
 	r := renaming{"old", "e.org/x", func(name string) bool { return name == "runs" }}
 	if got := string(r.source([]byte(text))); got != want {
