@@ -3,6 +3,7 @@
 package onnxruntime
 
 import (
+	"errors"
 	"runtime"
 	"slices"
 	"strings"
@@ -28,6 +29,39 @@ func TestProbe(t *testing.T) {
 	}
 	if got := s.Profile().Softmax; got != softmax {
 		t.Errorf("softmax %v, this CPU's is %v", got, softmax)
+	}
+}
+
+// TestProfileIsTheLibrarys: whatever network's arithmetic is asked for, the simulator says the one
+// that the library has; what is NumPy's and the reader's stays as asked.
+func TestProfileIsTheLibrarys(t *testing.T) {
+	here := newSimulator(t, Config{}).Profile()
+	for _, norm := range []lockstep.LayerNorm{
+		lockstep.LayerNorm130, lockstep.LayerNorm127, lockstep.LayerNorm123,
+	} {
+		for _, softmax := range []lockstep.Softmax{
+			lockstep.SoftmaxAVX512, lockstep.SoftmaxAVX2, lockstep.SoftmaxNEON,
+		} {
+			asked := lockstep.Profile{
+				LayerNorm: norm, Softmax: softmax, Exp: lockstep.ExpF, Sin: here.Sin, CSV: here.CSV,
+			}
+			want := asked
+			want.LayerNorm, want.Softmax = here.LayerNorm, here.Softmax
+			s := newSimulator(t, Config{Profile: asked})
+			p, err := s.Reset(t.Context(), []lockstep.Job{{Route: routes(t, asked)[0]}},
+				lockstep.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			shot, err := p.Snapshot(t.Context())
+			if err := errors.Join(err, p.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if s.Profile() != want || shot.Profile != want {
+				t.Errorf("asked for %v: it says %v, its snapshot %v, want %v", asked, s.Profile(),
+					shot.Profile, want)
+			}
+		}
 	}
 }
 
