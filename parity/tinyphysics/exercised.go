@@ -170,16 +170,16 @@ func (w *watcher) choice(s *schema.Step) {
 
 // asJob counts what a step is of its job.
 func (w *watcher) asJob(s *schema.Step) {
+	w.count(b.TaughtBefore, w.Teacher != nil && s.Index < lockstep.ControlStartIdx)
+	w.count(b.TaughtAfter, w.Teacher != nil && s.Index >= lockstep.ControlStartIdx)
+	if s.Index < lockstep.ControlStartIdx {
+		return
+	}
 	left := w.Route.Len() - 1 - s.Index // rows of the plan, if it is not whole
 	if w.plans {
 		w.count(b.WholePlan, left >= lockstep.FuturePlanSteps-1)
 		w.count(b.CutPlan, 0 < left && left < lockstep.FuturePlanSteps-1)
 		w.count(b.NoPlan, left == 0)
-	}
-	w.count(b.TaughtBefore, w.Teacher != nil && s.Index < lockstep.ControlStartIdx)
-	w.count(b.TaughtAfter, w.Teacher != nil && s.Index >= lockstep.ControlStartIdx)
-	if s.Index < lockstep.ControlStartIdx {
-		return
 	}
 	switch p := w.Policy.(type) {
 	case lockstep.PIDFF:

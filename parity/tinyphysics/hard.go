@@ -29,7 +29,9 @@ func Hard(ctx context.Context, yardstick lockstep.Simulator) ([]lockstep.Job, er
 	if err != nil {
 		return nil, err
 	}
-	planned, slow := hardRoute("hard-plan", 110, 1.5), hardRoute("hard-slow", 110, 1)
+	// A plan is whole up to 50 steps before the end, and a policy acts from step 100 on.
+	rows := lockstep.ControlStartIdx + lockstep.FuturePlanSteps + 4
+	planned, slow := hardRoute("hard-plan", rows, 1.5), hardRoute("hard-slow", 110, 1)
 	for i := range slow.VEgo {
 		slow.VEgo[i] = 3
 	}
@@ -149,7 +151,7 @@ func hardNetwork() (*lockstep.Network, error) {
 func hardTable(route string) (*lockstep.Table, error) {
 	actions := make([]float64, lockstep.TableSteps)
 	for i := range actions {
-		actions[i] = float64(i%17)/8 - 1
+		actions[i] = float64(i%16)/8 - 1 // the last is not 0, by which nothing could be told
 	}
 	return lockstep.NewTable(map[string][]float64{route: actions})
 }
