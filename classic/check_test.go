@@ -186,7 +186,7 @@ func TestCheckStep(t *testing.T) {
 	second := []bool{false, true}
 	hold(t, []checked{
 		{"both ends", car.CheckStep(discrete(0, 2), true, nil), ""},
-		{"above", car.CheckStep(discrete(0, 3), true, nil), "environment 1: action 3 is not one"},
+		{"above", car.CheckStep(discrete(0, 3), true, nil), "environment 1: action 3 is not one of 0 to 2"},
 		{"below", car.CheckStep(discrete(-1, 0), true, nil), "environment 0: action -1"},
 		{"ignored", next.CheckStep(discrete(0, 3), true, second), ""},
 		{"not the ignored one", next.CheckStep(discrete(3, 0), true, second), "environment 0"},
@@ -211,7 +211,8 @@ func TestCheckStep(t *testing.T) {
 func TestCheckTransition(t *testing.T) {
 	k := task(t, "Pendulum-v1", 3, SameStep)
 	whole := NewTransition(k)
-	if len(whole.Final) != 9 || len(whole.Actions.Continuous) != 3 || whole.Actions.Discrete != nil {
+	if len(whole.Final) != 9 || len(whole.Actions.Continuous) != 3 ||
+		whole.Actions.Discrete != nil {
 		t.Errorf("its buffers are %+v", whole)
 	}
 	other := NewTransition(task(t, "CartPole-v1", 3, NextStep))
@@ -236,6 +237,8 @@ func TestCheckTransition(t *testing.T) {
 		cut(&r)
 		cases = append(cases, checked{name, k.CheckTransition(&r), name + " has "})
 	}
+	cut := Transition{Final: make([]float32, 8)}
+	cases = append(cases, checked{"8 of 9", k.CheckTransition(&cut), "3 environments have 9"})
 	hold(t, cases)
 }
 

@@ -19,6 +19,10 @@ func Hard(ctx context.Context, yardstick lockstep.Simulator) ([]lockstep.Job, er
 	if err != nil {
 		return nil, err
 	}
+	even, err := evenNetwork()
+	if err != nil {
+		return nil, err
+	}
 	long := hardRoute("hard-long", lockstep.CostEndIdx+4, 1)
 	table, err := hardTable(long.Name)
 	if err != nil {
@@ -50,6 +54,7 @@ func Hard(ctx context.Context, yardstick lockstep.Simulator) ([]lockstep.Job, er
 		{Route: flatRoute("hard-low", -6), Policy: lockstep.PID{P: -3}, Draws: level(0)},
 		{Route: planned, Policy: network},
 		{Route: planned, Policy: network, Sampling: &lockstep.Sampling{Seed: 1<<63 + 1, ID: 7}},
+		{Route: slow, Policy: even, Sampling: &lockstep.Sampling{Seed: 5, ID: 3}},
 		{Route: planned, Policy: hardCode},
 		{Route: planned, Policy: hardBatch},
 		{
@@ -146,6 +151,14 @@ func hardNetwork() (*lockstep.Network, error) {
 		l.Weights[i] = float32(i%11-5) / 8
 	}
 	return lockstep.NewNetwork([]lockstep.Layer{l}, 2)
+}
+
+// evenNetwork is one whose two outputs are always equal: its distribution is symmetrical.
+func evenNetwork() (*lockstep.Network, error) {
+	return lockstep.NewNetwork([]lockstep.Layer{{
+		Inputs: lockstep.ObservationSize, Outputs: lockstep.ActorSize, Bias: []float32{0.5, 0.5},
+		Weights: make([]float32, lockstep.ObservationSize*lockstep.ActorSize),
+	}}, 0.25)
 }
 
 func hardTable(route string) (*lockstep.Table, error) {

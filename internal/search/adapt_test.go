@@ -1,0 +1,154 @@
+package search
+
+import (
+	"math"
+	"testing"
+
+	"lockstep"
+)
+
+// TestAdapt holds the distribution to CMA-ES as NumPy computes it from the tutorial's formulas,
+// over populations of several sizes, with steps so long that the step size grows, and with both
+// that the path follows and that it does not. Sums are in another order there.
+func TestAdapt(t *testing.T) {
+	widths, start := []float64{0.5, 0.25, 0.125}, []float64{0.1, -0.2, 0.3}
+	g := &Gains{step: 1, drawn: make([]float64, 3), path: make([]float64, 3)}
+	for i := range 3 {
+		g.gains = append(g.gains, lockstep.Gain{Width: widths[i]})
+		g.mean = append(g.mean, start[i])
+		g.c = append(g.c, make([]float64, 3))
+		g.c[i][i] = 1
+	}
+	for call, want := range []struct {
+		population           int
+		scale, step          float64
+		mean, drawn, path, c []float64 // of C the lower triangle
+	}{
+		{
+			11, 0.25, 0.7620729310927757,
+			[]float64{0.11801287926038946, -0.21360515466573296, 0.3179796609233251},
+			[]float64{0.05663380467844662, -0.08555119487793837, 0.22611745522670573},
+			[]float64{0.05958112957342535, -0.09000343268697411, 0.23788501364455894},
+			[]float64{
+				0.7950420044586219, -0.0030953644610326628, 0.7924823746478012,
+				4.1483232691017424e-05, -0.0033341870497281658, 0.8002680947154167,
+			},
+		},
+		{
+			12, 0.5, 0.623567390569478,
+			[]float64{0.23903241045771134, -0.20634893565357193, 0.3125123750776817},
+			[]float64{0.6200460962519195, 0.029538429691616283, 0.009479072107192454},
+			[]float64{0.5752273077973257, 0.025526496584003334, 0.007272140291946533},
+			[]float64{
+				0.677719533643727, -0.011886633041097036, 0.6307855415857632,
+				0.018863056645505232, -0.015361884756686338, 0.6384000791970256,
+			},
+		},
+		{
+			9, 3, 1.0314034160468795,
+			[]float64{0.7715478680249412, -0.4258806046473341, 0.2702629108718235},
+			[]float64{3.2554714971632315, -2.4200460409702353, -1.089022377451819},
+			[]float64{0.25527476782438113, 0.011328166101507888, 0.0032272353892959754},
+			[]float64{
+				1.1260310305730727, -0.45203126876205907, 1.3268511362818112, 0.20050754015765807,
+				-0.18394370448227987, 0.8599379476486363,
+			},
+		},
+		{
+			20, 0.125, 1.0936454718437898,
+			[]float64{0.813047486466403, -0.422326158718136, 0.27150029137852244},
+			[]float64{1.5681372030359284, -0.9469885689533669, -0.4701590565688866},
+			[]float64{0.29068562324030395, 0.035072504869172516, 0.02230165317834853},
+			[]float64{
+				0.74613187673035, -0.2952190809187506, 0.868595960292816, 0.13315212758070546,
+				-0.12137207941711273, 0.5637332443115041,
+			},
+		},
+		{
+			11, 8, 2.972836612889492,
+			[]float64{1.3677167796602452, -0.35163832820146507, -0.11772481383942174},
+			[]float64{2.670312646698318, 0.6986466852199571, -6.633667254498618},
+			[]float64{0.12967498637102065, 0.015645860088332405, 0.009948777444568853},
+			[]float64{
+				5.472723882092381, -2.583198988422518, 3.7089973787500377, 2.669470010109056,
+				-2.620024030377446, 7.663897229464504,
+			},
+		},
+	} {
+		var steps [][]float64
+		for k := range want.population {
+			y := make([]float64, 3)
+			for i := range y {
+				y[i] = float64((7*k+5*i+3*call)%11-5) / 4 * want.scale
+			}
+			y[0] += 0.5 * want.scale
+			steps = append(steps, y)
+		}
+		g.adapt(steps)
+		near := func(name string, got, want []float64) {
+			for i, x := range want {
+				if d := math.Abs(got[i] - x); !(d <= 1e-12*math.Max(1, math.Abs(x))) {
+					t.Errorf("call %d: %s[%d] is %v, NumPy has %v", call, name, i, got[i], x)
+				}
+			}
+		}
+		var lower []float64
+		for i, row := range g.c {
+			lower = append(lower, row[:i+1]...)
+		}
+		near("mean", g.mean, want.mean)
+		near("drawn", g.drawn, want.drawn)
+		near("path", g.path, want.path)
+		near("C", lower, want.c)
+		near("step", []float64{g.step}, []float64{want.step})
+	}
+}
+
+// TestCompare: what is no number is worse than any, and as good as itself.
+func TestCompare(t *testing.T) {
+	nan := math.NaN()
+	for _, c := range []struct {
+		a, b float64
+		want int
+	}{{1, 2, -1}, {2, 1, 1}, {1, 1, 0}, {1, nan, -1}, {nan, 1, 1}, {nan, nan, 0}} {
+		if got := compare(c.a, c.b); got != c.want {
+			t.Errorf("compare(%v, %v) = %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+// TestManyRoutes: each candidate's objective is of its own results on all routes, and the best
+// one's are kept.
+func TestManyRoutes(t *testing.T) {
+	g, err := NewGains(lockstep.KindPID, 8, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewGains(lockstep.KindPID, 100_001, 1); err == nil {
+		t.Error("a population of 100001")
+	}
+	var all []lockstep.Result
+	if err := g.Next(func(candidates []lockstep.Policy) ([]lockstep.Result, error) {
+		if len(candidates) != 8 {
+			t.Errorf("%d candidates of a population of 8", len(candidates))
+		}
+		for k := range candidates {
+			for route := range 3 {
+				total := float64(10 + (k+3)%8 + route) // the least is candidate 5's
+				all = append(all, lockstep.Result{Costs: lockstep.Costs{Total: total}})
+			}
+		}
+		return all, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range g.Results {
+		if r.Costs.Total != float64(10+i) {
+			t.Errorf("on route %d the best costs %v", i, r.Costs.Total)
+		}
+	}
+	if want := math.Cbrt(10 * 11 * 12); len(g.Results) != 3 ||
+		math.Abs(g.History[0].Best-want) > 1e-12 {
+		t.Errorf("%d results, and a best of %v, want 3 and %v", len(g.Results), g.History, want)
+	}
+}
