@@ -70,3 +70,84 @@ func TestEdges(t *testing.T) {
 		}
 	}
 }
+
+// TestGoals: a mountain car that stands on its goal is there, with the velocity that is asked
+// for, too; with one below either it is not.
+func TestGoals(t *testing.T) {
+	type car struct {
+		step   func(task *classic.Task, position, velocity float64) (reached bool, at, speed float64)
+		goal   float64
+		narrow bool // its numbers are float32
+	}
+	cars := map[string]car{
+		"discrete": {
+			func(task *classic.Task, position, velocity float64) (bool, float64, float64) {
+				m := &mountainCar{task: task, position: position, velocity: velocity}
+				_, reached := m.step(action{discrete: 1})
+				return reached, m.position, m.velocity
+			}, 0.5, false,
+		},
+		"continuous": {
+			func(task *classic.Task, position, velocity float64) (bool, float64, float64) {
+				m := &mountainCarContinuous{task: task, position: position, velocity: velocity}
+				_, reached := m.step(action{})
+				return reached, m.position, m.velocity
+			}, float64(float32(0.45)), true,
+		},
+	}
+	for name, c := range cars {
+		next := func(x, to float64) float64 {
+			if c.narrow {
+				return float64(math.Nextafter32(float32(x), float32(to)))
+			}
+			return math.Nextafter(x, to)
+		}
+		task := &classic.Task{GoalVelocity: -1}
+		on, below := 0, 0
+		for _, velocity := range []float64{0.01, 0.02, 0.03, 0.04, 0.05} {
+			velocity = float64(float32(velocity))
+			low, high := c.goal-0.07, c.goal // between them it comes to the goal
+			for range 60 {
+				middle := float64(float32(low+high) / 2)
+				if !c.narrow {
+					middle = (low + high) / 2
+				}
+				if _, position, _ := c.step(task, middle, velocity); position < c.goal {
+					low = middle
+				} else {
+					high = middle
+				}
+			}
+			at := low
+			for range 30 {
+				at = next(at, 0)
+			}
+			for range 60 {
+				at = next(at, 1)
+				reached, position, speed := c.step(task, at, velocity)
+				if reached != (position >= c.goal) {
+					t.Fatalf("%s: at %v, goal %v: %v", name, position, c.goal, reached)
+				}
+				if position == next(c.goal, 0) {
+					below++
+				}
+				if position != c.goal {
+					continue
+				}
+				on++
+				same, faster := &classic.Task{GoalVelocity: speed},
+					&classic.Task{GoalVelocity: next(speed, 1)}
+				if is, _, _ := c.step(same, at, velocity); !is {
+					t.Fatalf("%s: with the velocity %v that is asked for it is not there", name, speed)
+				}
+				if is, _, _ := c.step(faster, at, velocity); is {
+					t.Fatalf("%s: with a velocity below the one asked for it is there", name)
+				}
+			}
+		}
+		t.Logf("%s: %d times on the goal, %d times just below", name, on, below)
+		if on == 0 || below == 0 {
+			t.Errorf("%s: never on its goal, or never just below", name)
+		}
+	}
+}
