@@ -193,7 +193,7 @@ func TestTinyPhysics(t *testing.T) {
 		})
 	}
 	exercise(t, drives)
-	for _, branch := range branches.TinyPhysics {
+	for _, branch := range branches.TinyPhysics() {
 		t.Run(branch.Name, func(t *testing.T) { seen(t, branch.Name, drives) })
 	}
 }
@@ -204,7 +204,7 @@ func TestClassic(t *testing.T) {
 	}
 	whole := simtest.Whole(t)
 	open := func(name string) classic.Maker {
-		e, err := engines.Classic.Open(name, 1)
+		e, err := engines.Classic().Open(name, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +212,7 @@ func TestClassic(t *testing.T) {
 	}
 	want, got := open("reference"), open("batched")
 	held := map[string]bool{} // by one environment, which is enough for each change
-	for _, e := range classic.Environments {
+	for _, e := range classic.Environments() {
 		var drives []drive
 		for _, r := range gymnasium.Hard(e) {
 			drives = append(drives, drive{
@@ -227,7 +227,7 @@ func TestClassic(t *testing.T) {
 			})
 		}
 		exercise(t, drives)
-		for _, branch := range branches.Classic {
+		for _, branch := range branches.Classic() {
 			if held[branch.Name] && !whole {
 				continue
 			}

@@ -56,7 +56,7 @@ func rollout(e classic.Environment, mode classic.Autoreset) *gymnasium.Episodes 
 		r.Uniform, r.Network = nil, golden.Goal(e.Name)
 	}
 	if mode == classic.Off { // whose actions are drawn
-		network := *golden.Goals[e.Name]
+		network := *golden.Goal(e.Name)
 		network.Noise, network.Seed = []float32{-0.5, 2, 0.25, -3, 1, 0, 0.75, -1}, 1<<63+9
 		r.Uniform, r.Network = nil, &network
 	}
