@@ -174,7 +174,9 @@ func TestTinyPhysics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slices.SortStableFunc(jobs, func(a, b lockstep.Job) int { return a.Route.Len() - b.Route.Len() })
+	slices.SortStableFunc(jobs, func(a, b lockstep.Job) int {
+		return a.Route.Len() - b.Route.Len()
+	})
 	var drives []drive
 	for i := range jobs {
 		one := jobs[i : i+1]
