@@ -163,6 +163,16 @@ func TestExperience(t *testing.T) {
 		t.Errorf("%d, %d and %d steps", e.Steps(0), e.Steps(1), e.Steps(2))
 	}
 	e.Results[1].Err = errors.New("no")
+	reachedPlaces(t, e)
+	clearsOne(t, e)
+	if _, err := lockstep.NewExperience([]lockstep.Job{{Policy: lockstep.Zero{}}}); err == nil {
+		t.Error("zero leaves something to train with")
+	}
+}
+
+// reachedPlaces: rollouts of 3 steps, of none since it failed, and of 1.
+func reachedPlaces(t *testing.T, e *lockstep.Experience) {
+	t.Helper()
 	want := []lockstep.Place{{0, 0}, {0, 1}, {0, 2}, {2, 0}}
 	if got, err := e.Places(nil, make([]float32, 4*256)); err != nil || !slices.Equal(got, want) {
 		t.Errorf("places %v, %v, want %v", got, err, want)
@@ -186,6 +196,12 @@ func TestExperience(t *testing.T) {
 		!strings.Contains(err.Error(), "place 3: rollout 2 has policy ") {
 		t.Errorf("a rollout that PID drove: %v", err)
 	}
+}
+
+// clearsOne: what rollout 1 left is emptied, and nothing else.
+func clearsOne(t *testing.T, e *lockstep.Experience) {
+	t.Helper()
+	const n = lockstep.ExperienceSteps
 	fill := func(x []float32) {
 		for i := range x {
 			x[i] = 1
@@ -209,9 +225,6 @@ func TestExperience(t *testing.T) {
 			e.Action[i] != float64(want) {
 			t.Fatalf("number %d was not cleared as one of rollout 1 alone", i)
 		}
-	}
-	if _, err := lockstep.NewExperience([]lockstep.Job{{Policy: lockstep.Zero{}}}); err == nil {
-		t.Error("zero leaves something to train with")
 	}
 }
 

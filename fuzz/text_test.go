@@ -160,48 +160,7 @@ func routeFile(t *rapid.T, cover func(string)) {
 	// Each column picks its fields from a few.
 	fields, values := make([][]string, len(header)), make([][]float64, len(header))
 	for k, name := range header {
-		value := rapid.Float64Range(-60, 60)
-		if name == "roll" {
-			value = rapid.Float64Range(-0.8, 0.8)
-		}
-		texts := numberText(value)
-		if rapid.IntRange(0, 3).Draw(t, "integers") == 3 {
-			texts = rapid.SampledFrom([]string{
-				"0", "-0", "+7", "-12", "9007199254740993", "1234567890123456789",
-				"-9223372036854775808", "9223372036854775808",
-			})
-		}
-		some := rapid.SliceOfN(texts, 1, 4).Draw(t, name)
-		whole := true
-		for range n {
-			s := some[random.IntN(len(some))]
-			if name == "roll" && math.Abs(must(parse(s))) > 0.85 {
-				s = "0.5"
-			}
-			if name == "steerCommand" && len(fields[k]) >= lockstep.ControlStartIdx &&
-				random.IntN(2) == 0 {
-				s = []string{"", "NaN", "inf", "-Infinity"}[random.IntN(4)]
-			}
-			x, ok := parse(s)
-			switch {
-			case strings.HasSuffix(s, "inf"):
-				x = math.Inf(1)
-			case strings.HasSuffix(s, "Infinity"):
-				x = math.Inf(-1)
-			case !ok:
-				x = math.NaN()
-			}
-			_, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
-			whole = whole && err == nil
-			fields[k], values[k] = append(fields[k], s), append(values[k], x)
-		}
-		if whole { // an int64 column has no -0, and is converted with one rounding
-			cover("a column of integers")
-			for i, s := range fields[k] {
-				integer, _ := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
-				values[k][i] = float64(integer)
-			}
-		}
+		fields[k], values[k] = columnOfFile(t, cover, random, parse, name, n)
 	}
 
 	bad, badRow, badColumn := rapid.IntRange(0, 3).Draw(t, "a bad field") == 3, 0, 0
@@ -259,11 +218,73 @@ func routeFile(t *rapid.T, cover func(string)) {
 	if r.Seed != 3285 || r.Name != "00000" {
 		t.Fatalf("seed %d, name %s", r.Seed, r.Name)
 	}
+	sameColumns(t, r, header, values)
+	m := newMT19937(3285)
+	for k, got := range r.Draws {
+		if want := m.uniform(); got != want {
+			t.Fatalf("draw %d is %v, want %v", k, got, want)
+		}
+	}
+	if len(r.Draws) != n-lockstep.ContextLength {
+		t.Fatalf("%d draws", len(r.Draws))
+	}
+}
+
+// columnOfFile draws a column's fields from a few texts, and what each of them is as a number.
+func columnOfFile(t *rapid.T, cover func(string), random *rand.Rand,
+	parse func(string) (float64, bool), name string, n int) (fields []string, values []float64) {
+	value := rapid.Float64Range(-60, 60)
+	if name == "roll" {
+		value = rapid.Float64Range(-0.8, 0.8)
+	}
+	texts := numberText(value)
+	if rapid.IntRange(0, 3).Draw(t, "integers") == 3 {
+		texts = rapid.SampledFrom([]string{
+			"0", "-0", "+7", "-12", "9007199254740993", "1234567890123456789",
+			"-9223372036854775808", "9223372036854775808",
+		})
+	}
+	some := rapid.SliceOfN(texts, 1, 4).Draw(t, name)
+	whole := true
+	for range n {
+		s := some[random.IntN(len(some))]
+		if name == "roll" && math.Abs(must(parse(s))) > 0.85 {
+			s = "0.5"
+		}
+		if name == "steerCommand" && len(fields) >= lockstep.ControlStartIdx &&
+			random.IntN(2) == 0 {
+			s = []string{"", "NaN", "inf", "-Infinity"}[random.IntN(4)]
+		}
+		x, ok := parse(s)
+		switch {
+		case strings.HasSuffix(s, "inf"):
+			x = math.Inf(1)
+		case strings.HasSuffix(s, "Infinity"):
+			x = math.Inf(-1)
+		case !ok:
+			x = math.NaN()
+		}
+		_, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
+		whole = whole && err == nil
+		fields, values = append(fields, s), append(values, x)
+	}
+	if whole { // an int64 column has no -0, and is converted with one rounding
+		cover("a column of integers")
+		for i, s := range fields {
+			integer, _ := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
+			values[i] = float64(integer)
+		}
+	}
+	return fields, values
+}
+
+// sameColumns holds a route that was read to the numbers of its file.
+func sameColumns(t *rapid.T, r *lockstep.Route, header []string, values [][]float64) {
 	for k, got := range [][]float64{r.RollLataccel, r.VEgo, r.AEgo, r.TargetLataccel, r.SteerCommand} {
 		name := columnsOfFile[k]
 		column := values[slices.Index(header, name)]
-		if len(got) != n {
-			t.Fatalf("%s: %d rows, want %d", name, len(got), n)
+		if len(got) != len(column) {
+			t.Fatalf("%s: %d rows, want %d", name, len(got), len(column))
 		}
 		for i, x := range column {
 			switch name {
@@ -276,15 +297,6 @@ func routeFile(t *rapid.T, cover func(string)) {
 				t.Fatalf("%s, row %d: %v (%x), want %v (%x)", name, i, got[i], got[i], x, x)
 			}
 		}
-	}
-	m := newMT19937(3285)
-	for k, got := range r.Draws {
-		if want := m.uniform(); got != want {
-			t.Fatalf("draw %d is %v, want %v", k, got, want)
-		}
-	}
-	if len(r.Draws) != n-lockstep.ContextLength {
-		t.Fatalf("%d draws", len(r.Draws))
 	}
 }
 

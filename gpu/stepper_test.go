@@ -211,6 +211,29 @@ func TestStepOnDevice(t *testing.T) {
 			)
 		}
 	}
+	sameEnds(t, p, onHost, 3)
+	if p.Err(2) == nil {
+		t.Error("a command that is NaN fails nothing")
+	}
+	compareEnds(t, p, onHost)
+
+	stepsFromSnapshot(t, c, p, onHost, given, commands[3*81:3*82])
+	if err := p.StepOnDevice(uintptr(given), 0); !contains(err, "all rollouts have ended") {
+		t.Errorf("a step after the end: %v", err)
+	}
+	for _, job := range []lockstep.Job{{Route: jobs[0].Route, Policy: weavePolicy}, {Route: jobs[0].Route, Observe: func(*lockstep.Step) {}}} {
+		q := reset(t, s, []lockstep.Job{job}, opts).(lockstep.DeviceStepper)
+		if err := q.StepOnDevice(uintptr(given), 0); !contains(err, "on the host") ||
+			q.Index() != lockstep.ContextLength {
+			t.Errorf("with %v on the host: %v", job.Policy, err)
+		}
+	}
+}
+
+// sameEnds holds errors and last lataccels of jobs on the device to those on the host. Job 2 has
+// failed.
+func sameEnds(t *testing.T, p, onHost lockstep.Stepper, jobs int) {
+	t.Helper()
 	for j := range jobs {
 		if g, w := fmt.Sprint(p.Err(j)), fmt.Sprint(onHost.Err(j)); g != w {
 			t.Errorf("job %d: error %s, want %s", j, g, w)
@@ -219,12 +242,14 @@ func TestStepOnDevice(t *testing.T) {
 			t.Errorf("job %d: lataccel %v, want %v", j, p.Lataccel(j), onHost.Lataccel(j))
 		}
 	}
-	if p.Err(2) == nil {
-		t.Error("a command that is NaN fails nothing")
-	}
-	compareEnds(t, p, onHost)
+}
 
-	// From a snapshot, and with the rollouts' own array; then a step with all on the host.
+// stepsFromSnapshot goes on from a snapshot, with the rollouts' own array and the commands given
+// for each step, which the device has at byte 24*81 of given; one step has all on the host.
+func stepsFromSnapshot(t *testing.T, c *connection, p lockstep.DeviceStepper,
+	onHost lockstep.Stepper, given driver.Pointer, alone []float64) {
+	t.Helper()
+	ctx := context.Background()
 	shot, err := onHost.Snapshot(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -240,7 +265,7 @@ func TestStepOnDevice(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	now, alone := make([]float64, 3), commands[3*81:3*82]
+	now, got := make([]float64, 3), make([]float64, 3)
 	for step := 101; step < 107; step++ {
 		if err := onHost.Step(ctx, alone, now); err != nil {
 			t.Fatal(err)
@@ -250,31 +275,21 @@ func TestStepOnDevice(t *testing.T) {
 		case 103: // in the place of the commands
 			err = errors.Join(
 				c.Copy(own, given+24*81, 24), p.StepOnDevice(uintptr(own), 0),
-				c.Download(viewBytes(got[:3]), own), c.Synchronize(ctx),
+				c.Download(viewBytes(got), own), c.Synchronize(ctx),
 			)
 		case 104:
-			err = p.Step(ctx, alone, got[:3])
+			err = p.Step(ctx, alone, got)
 		default:
 			err = errors.Join(
-				p.StepOnDevice(uintptr(given)+24*81, 0), c.Download(viewBytes(got[:3]), own),
+				p.StepOnDevice(uintptr(given)+24*81, 0), c.Download(viewBytes(got), own),
 				c.Synchronize(ctx),
 			)
 		}
-		if err != nil || !slices.EqualFunc(got[:3], now, same64) {
-			t.Fatalf("step %d from a snapshot: lataccels %v, want %v; %v", step, got[:3], now, err)
+		if err != nil || !slices.EqualFunc(got, now, same64) {
+			t.Fatalf("step %d from a snapshot: lataccels %v, want %v; %v", step, got, now, err)
 		}
 	}
 	compareEnds(t, p, onHost)
-	if err := p.StepOnDevice(uintptr(given), 0); !contains(err, "all rollouts have ended") {
-		t.Errorf("a step after the end: %v", err)
-	}
-	for _, job := range []lockstep.Job{{Route: jobs[0].Route, Policy: weavePolicy}, {Route: jobs[0].Route, Observe: func(*lockstep.Step) {}}} {
-		q := reset(t, s, []lockstep.Job{job}, opts).(lockstep.DeviceStepper)
-		if err := q.StepOnDevice(uintptr(given), 0); !contains(err, "on the host") ||
-			q.Index() != lockstep.ContextLength {
-			t.Errorf("with %v on the host: %v", job.Policy, err)
-		}
-	}
 }
 
 // TestObserveOnDevice observes rollouts in step in the device's memory: nothing passes

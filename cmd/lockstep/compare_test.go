@@ -1094,7 +1094,13 @@ func TestGate(t *testing.T) {
 		t.Errorf("a crash: %v\n%s", failed(r), stdout)
 	}
 
-	// Interrupted: no verdict, and none of the last time.
+	interruptedGate(t, out)
+	refusedGates(t)
+}
+
+// interruptedGate: it leaves no verdict, and none of the last time.
+func interruptedGate(t *testing.T, out string) {
+	t.Helper()
 	plant(t, "equal")
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -1105,7 +1111,11 @@ func TestGate(t *testing.T) {
 	if entries, err := os.ReadDir(out); err != nil || len(entries) != 0 {
 		t.Errorf("interrupted: left %v, %v", entries, err)
 	}
+}
 
+// refusedGates: what the gate does not take, and a folder that is not the program's source.
+func refusedGates(t *testing.T) {
+	t.Helper()
 	for args, want := range map[string]string{
 		"--require luck": `--require must be one of "` + strings.Join(want.Names(),
 			`","`) + `" but got "luck"`,

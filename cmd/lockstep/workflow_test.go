@@ -40,6 +40,40 @@ func TestWorkflow(t *testing.T) {
 			t.Errorf("the workflow lacks %q", want)
 		}
 	}
+	workflowJobs(t, text)
+
+	uses := regexp.MustCompile(`(?m)uses: (.*)$`).FindAllStringSubmatch(text, -1)
+	if len(uses) < 5 {
+		t.Errorf("%d actions", len(uses))
+	}
+	for _, m := range uses {
+		if !regexp.MustCompile(`^actions/[a-z-]+@[0-9a-f]{40}$`).MatchString(m[1]) {
+			t.Errorf("%s is not pinned to a commit", m[1])
+		}
+	}
+
+	// Every make target and every lockstep command that a step or a comment names.
+	targets := regexp.MustCompile("make ([a-z-]+)").FindAllStringSubmatch(text, -1)
+	if len(targets) < 1 {
+		t.Errorf("%d make commands", len(targets))
+	}
+	for _, m := range targets {
+		if !regexp.MustCompile(`(?m)^` + m[1] + `:`).Match(makefile) {
+			t.Errorf("make %s: no such target", m[1])
+		}
+	}
+	// A job names what it is merged into, by the environment or as an argument.
+	for _, want := range []string{"run: .ci/run\n", "run: make gate-gpu BASE=\"$BASE\"\n", "\n  BASE: ${{"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the workflow lacks %q", want)
+		}
+	}
+	makefileCommands(t, string(makefile))
+}
+
+// workflowJobs: the jobs are three; the first always runs, and the last judges both others.
+func workflowJobs(t *testing.T, text string) {
+	t.Helper()
 	jobs := regexp.MustCompile(`(?m)^  ([a-z-]+):$`).FindAllStringSubmatchIndex(
 		text[strings.Index(text, "\njobs:\n"):], -1,
 	)
@@ -69,34 +103,12 @@ func TestWorkflow(t *testing.T) {
 			t.Errorf("job %s may run for ever", name)
 		}
 	}
+}
 
-	uses := regexp.MustCompile(`(?m)uses: (.*)$`).FindAllStringSubmatch(text, -1)
-	if len(uses) < 5 {
-		t.Errorf("%d actions", len(uses))
-	}
-	for _, m := range uses {
-		if !regexp.MustCompile(`^actions/[a-z-]+@[0-9a-f]{40}$`).MatchString(m[1]) {
-			t.Errorf("%s is not pinned to a commit", m[1])
-		}
-	}
-
-	// Every make target and every lockstep command that a step or a comment names.
-	targets := regexp.MustCompile("make ([a-z-]+)").FindAllStringSubmatch(text, -1)
-	if len(targets) < 1 {
-		t.Errorf("%d make commands", len(targets))
-	}
-	for _, m := range targets {
-		if !regexp.MustCompile(`(?m)^` + m[1] + `:`).Match(makefile) {
-			t.Errorf("make %s: no such target", m[1])
-		}
-	}
-	// A job names what it is merged into, by the environment or as an argument.
-	for _, want := range []string{"run: .ci/run\n", "run: make gate-gpu BASE=\"$BASE\"\n", "\n  BASE: ${{"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the workflow lacks %q", want)
-		}
-	}
-	commands := regexp.MustCompile(`\$\(BIN\) ([a-z]+)`).FindAllStringSubmatch(string(makefile), -1)
+// makefileCommands: each command that the Makefile runs is there, and the gate is one of them.
+func makefileCommands(t *testing.T, makefile string) {
+	t.Helper()
+	commands := regexp.MustCompile(`\$\(BIN\) ([a-z]+)`).FindAllStringSubmatch(makefile, -1)
 	gates := 0
 	for _, m := range commands {
 		if m[1] == "gate" {
@@ -113,7 +125,7 @@ func TestWorkflow(t *testing.T) {
 		if _, help, _ := lockstepRun(t.Context(), "gate", "--help"); !strings.Contains(
 			help, flag,
 		) ||
-			!strings.Contains(string(makefile), flag) {
+			!strings.Contains(makefile, flag) {
 			t.Errorf("make gate and lockstep gate do not both know %s", flag)
 		}
 	}

@@ -180,46 +180,68 @@ func TestCompareLocates(t *testing.T) {
 			if planted == 0 || r.OK() || d == nil {
 				t.Fatalf("%s: nothing is found: %v", name, r.Err())
 			}
-			if d.Key[0] != jobs[job].Route.Name || d.Step != at || d.Stage != stage ||
-				d.Key[1] != "pid" ||
-				d.Replay != "replay "+d.Key[0] ||
-				d.Unrepeated {
-				t.Fatalf(
-					"%s: %+v, want stage %v at step %d of %s", name, d, stage, at,
-					jobs[job].Route.Name,
-				)
-			}
-			if len(r.Findings) != 1 || r.Findings[0].Findings != 1 || r.Findings[0].Rollouts != 1 ||
-				r.Equal() != len(jobs)-1 ||
-				len(r.Others) != 0 {
-				t.Fatalf("%s: faults %+v, %d equal", name, r.Findings, r.Equal())
-			}
-			isArray := stage != Costs && view.Arrays().Has(view.Index(stage))
-			if d.Index < 0 && (name == "live" || !isArray || stage == CDF) {
-				t.Fatalf("%s: no index: %v", name, d)
-			}
-			if known := d.Index >= 0; known && isArray && d.Values != 1 {
-				t.Fatalf("%s: %d values differ, want 1: %v", name, d.Values, d)
-			}
-			if v := r.Rollouts[job]; v.Equal || v.First == nil ||
-				*v.First != (parity.Finding{Step: at, Stage: stage}) ||
-				v.Findings != 1 ||
-				!v.Forced && stage != Costs {
-				t.Fatalf("%s: %+v", name, v)
-			}
-			if r.Plot == nil || len(r.Plot.Charts[0].Lines) != 3 ||
-				len(r.Plot.Charts[0].Lines[0].Values) != 98 ||
-				len(r.Plot.Charts[0].Lines[1].Values) != 98 ||
-				len(r.Plot.Charts[0].Lines[2].Values) != 98 {
-				t.Fatalf("%s: plot %+v", name, r.Plot)
-			}
-			if stage == Sample &&
-				(d.Explanation == nil || d.Explanation.Why == "" || len(r.Plot.Charts) != 3 ||
-					len(r.Plot.Charts[2].Lines[0].Values) == 0) {
-				t.Fatalf("%s: choice %+v", name, d.Explanation)
-			}
+			locates(t, name, r, jobs[job].Route.Name, stage, at)
+			findsOne(t, name, r, len(jobs), job, stage, at)
+			plots(t, name, r, stage)
 		}
 	})
+}
+
+// locates holds the first difference to the place of the bit that was flipped.
+func locates(t *rapid.T, name string, r *parity.Report, route, stage string, at int) {
+	t.Helper()
+	d := r.First
+	if d.Key[0] != route || d.Step != at || d.Stage != stage ||
+		d.Key[1] != "pid" ||
+		d.Replay != "replay "+d.Key[0] ||
+		d.Unrepeated {
+		t.Fatalf(
+			"%s: %+v, want stage %v at step %d of %s", name, d, stage, at,
+			route,
+		)
+	}
+	isArray := stage != Costs && view.Arrays().Has(view.Index(stage))
+	if d.Index < 0 && (name == "live" || !isArray || stage == CDF) {
+		t.Fatalf("%s: no index: %v", name, d)
+	}
+	if known := d.Index >= 0; known && isArray && d.Values != 1 {
+		t.Fatalf("%s: %d values differ, want 1: %v", name, d.Values, d)
+	}
+}
+
+// findsOne holds a report to one finding, in one rollout.
+func findsOne(
+	t *rapid.T, name string, r *parity.Report, jobs, job int, stage string, at int,
+) {
+	t.Helper()
+	if len(r.Findings) != 1 || r.Findings[0].Findings != 1 || r.Findings[0].Rollouts != 1 ||
+		r.Equal() != jobs-1 ||
+		len(r.Others) != 0 {
+		t.Fatalf("%s: faults %+v, %d equal", name, r.Findings, r.Equal())
+	}
+	if v := r.Rollouts[job]; v.Equal || v.First == nil ||
+		*v.First != (parity.Finding{Step: at, Stage: stage}) ||
+		v.Findings != 1 ||
+		!v.Forced && stage != Costs {
+		t.Fatalf("%s: %+v", name, v)
+	}
+}
+
+// plots holds a report to its pictures, and to what explains another choice of a token.
+func plots(t *rapid.T, name string, r *parity.Report, stage string) {
+	t.Helper()
+	d := r.First
+	if r.Plot == nil || len(r.Plot.Charts[0].Lines) != 3 ||
+		len(r.Plot.Charts[0].Lines[0].Values) != 98 ||
+		len(r.Plot.Charts[0].Lines[1].Values) != 98 ||
+		len(r.Plot.Charts[0].Lines[2].Values) != 98 {
+		t.Fatalf("%s: plot %+v", name, r.Plot)
+	}
+	if stage == Sample &&
+		(d.Explanation == nil || d.Explanation.Why == "" || len(r.Plot.Charts) != 3 ||
+			len(r.Plot.Charts[2].Lines[0].Values) == 0) {
+		t.Fatalf("%s: choice %+v", name, d.Explanation)
+	}
 }
 
 // TestCompareIndependent: two faults at different places are both found, though the

@@ -38,61 +38,8 @@ func TestInexact(t *testing.T) {
 		"recorded":     {parity.Traced(record(t, a, jobs, lockstep.AllSteps, everything)), Live(b)},
 	} {
 		r := compare(t, c.want, c.got, jobs, parity.CompareOptions{Inexact: true, Budget: generous})
-		if r.Err() != nil || r.Flips.Explained == 0 || r.Flips.Unexplained != 0 || r.Equal() != 0 ||
-			r.Unjudged != 0 ||
-			r.Forced != r.Steps {
-			t.Errorf(
-				"%s: %v, flips %+v, %d equal, %d of %d steps forced, %d unjudged", name, r.Err(),
-				r.Flips, r.Equal(), r.Forced, r.Steps, r.Unjudged,
-			)
-		}
-		flips := 0
-		for _, v := range r.Rollouts {
-			flips += v.Flips
-		}
-		if flips != r.Flips.Explained || len(r.Flips.Examples) != min(flips, 20) {
-			t.Errorf(
-				"%s: %d flips by rollout, %d in everything, %d examples", name, flips,
-				r.Flips.Explained, len(r.Flips.Examples),
-			)
-		}
-		for _, e := range r.Flips.Examples {
-			if !e.Explained || e.Why != "" || e.Text == "" || len(e.Facts) != 4 ||
-				!strings.HasPrefix(e.Rollout, "route 0") {
-				t.Errorf("%s: %+v", name, e)
-			}
-		}
-		if len(r.Tolerated) != 3 || r.Tolerated[0].Stage != Logits ||
-			r.Tolerated[0].Steps != r.Steps ||
-			!(r.Tolerated[0].Abs > 0 && r.Tolerated[0].Abs <= 1./32) ||
-			r.Tolerated[0].ULPs == 0 ||
-			r.Tolerated[2].Unknown != 0 {
-			t.Errorf("%s: tolerated %+v", name, r.Tolerated)
-		}
-		over := compare(
-			t, c.want, c.got, jobs,
-			parity.CompareOptions{Inexact: true, Budget: parity.Budget{Flips: flips - 1}},
-		)
-		if want := fmt.Sprintf("%d explained flips, the budget is %d", flips, flips-1); over.OK() ||
-			!strings.Contains(over.Err().Error(), want) {
-			t.Errorf("%s: %v, want %s", name, over.Err(), want)
-		}
-		apart := r.Tolerated[2].Abs
-		for _, budget := range []parity.Float{apart, apart / 2} {
-			limited := compare(
-				t, c.want, c.got, jobs,
-				parity.CompareOptions{
-					Inexact: true,
-					Budget: parity.Budget{
-						Flips: flips,
-						Apart: map[string]parity.Float{CDF: budget},
-					},
-				},
-			)
-			if limited.OK() != (budget == apart) {
-				t.Errorf("%s: CDFs %g apart, budget %g: %v", name, apart, budget, limited.Err())
-			}
-		}
+		flips := explained(t, name, r)
+		budgets(t, name, c.want, c.got, jobs, flips, r.Tolerated[2].Abs)
 		// Exactly, all of it is wrong, and logits are to blame.
 		exact := compare(t, c.want, c.got, jobs, parity.CompareOptions{Budget: generous})
 		if exact.OK() || len(exact.Findings) != 1 || exact.Findings[0].Stage != Logits ||
@@ -109,6 +56,71 @@ func TestInexact(t *testing.T) {
 	if r.OK() || r.Flips.Unexplained == 0 || r.Flips.Explained != 0 || r.First.Stage != Sample ||
 		r.Tolerated[2].Unknown != r.Tolerated[2].Steps {
 		t.Errorf("without values: %v, flips %+v", r.Err(), r.Flips)
+	}
+}
+
+// explained holds a report to flips that are all explained, and returns how many there are.
+func explained(t *testing.T, name string, r *parity.Report) (flips int) {
+	t.Helper()
+	if r.Err() != nil || r.Flips.Explained == 0 || r.Flips.Unexplained != 0 || r.Equal() != 0 ||
+		r.Unjudged != 0 ||
+		r.Forced != r.Steps {
+		t.Errorf(
+			"%s: %v, flips %+v, %d equal, %d of %d steps forced, %d unjudged", name, r.Err(),
+			r.Flips, r.Equal(), r.Forced, r.Steps, r.Unjudged,
+		)
+	}
+	for _, v := range r.Rollouts {
+		flips += v.Flips
+	}
+	if flips != r.Flips.Explained || len(r.Flips.Examples) != min(flips, 20) {
+		t.Errorf(
+			"%s: %d flips by rollout, %d in everything, %d examples", name, flips,
+			r.Flips.Explained, len(r.Flips.Examples),
+		)
+	}
+	for _, e := range r.Flips.Examples {
+		if !e.Explained || e.Why != "" || e.Text == "" || len(e.Facts) != 4 ||
+			!strings.HasPrefix(e.Rollout, "route 0") {
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
+	if len(r.Tolerated) != 3 || r.Tolerated[0].Stage != Logits ||
+		r.Tolerated[0].Steps != r.Steps ||
+		!(r.Tolerated[0].Abs > 0 && r.Tolerated[0].Abs <= 1./32) ||
+		r.Tolerated[0].ULPs == 0 ||
+		r.Tolerated[2].Unknown != 0 {
+		t.Errorf("%s: tolerated %+v", name, r.Tolerated)
+	}
+	return flips
+}
+
+// budgets: one flip fewer than there are is too few, and half of how far CDFs are apart too little.
+func budgets(t *testing.T, name string, want, got parity.Source, jobs []lockstep.Job, flips int,
+	apart parity.Float) {
+	t.Helper()
+	over := compare(
+		t, want, got, jobs,
+		parity.CompareOptions{Inexact: true, Budget: parity.Budget{Flips: flips - 1}},
+	)
+	if says := fmt.Sprintf("%d explained flips, the budget is %d", flips, flips-1); over.OK() ||
+		!strings.Contains(over.Err().Error(), says) {
+		t.Errorf("%s: %v, want %s", name, over.Err(), says)
+	}
+	for _, budget := range []parity.Float{apart, apart / 2} {
+		limited := compare(
+			t, want, got, jobs,
+			parity.CompareOptions{
+				Inexact: true,
+				Budget: parity.Budget{
+					Flips: flips,
+					Apart: map[string]parity.Float{CDF: budget},
+				},
+			},
+		)
+		if limited.OK() != (budget == apart) {
+			t.Errorf("%s: CDFs %g apart, budget %g: %v", name, apart, budget, limited.Err())
+		}
 	}
 }
 
