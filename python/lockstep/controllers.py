@@ -21,7 +21,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -38,9 +38,6 @@ from lockstep.rollouts import (
     Rollouts,
     spread,
 )
-
-if TYPE_CHECKING:
-    from lockstep.simulator import Routes
 
 __all__ = ["BatchStep", "Controllers"]
 
@@ -183,12 +180,12 @@ def distinct(names: list[str], specs: list[dict[str, Any]]) -> list[str]:
 
 def steer(
     rollouts: Rollouts,
-    routes: Routes,
+    routes: Sequence[object],
     controller: Callable[[BatchStep], npt.ArrayLike],
 ) -> tuple[FloatArray, FloatArray]:
     """Steer rollouts by a function to their ends, and return histories of lataccel and action.
 
-    The routes are those that they roll out.
+    The routes are those that they roll out, with the columns of :class:`Route`.
     """
     columns = [np.stack([getattr(route, name) for name in COLUMNS]) for route in routes]
     n, rows = len(columns), max((column.shape[1] for column in columns), default=0)
