@@ -18,6 +18,7 @@ README.md describes the files.
 
 import argparse
 import contextlib
+import fnmatch
 import hashlib
 import importlib
 import io
@@ -53,7 +54,10 @@ CONTROLLERS = {
     "zero": ("zero", None),
     "pid": ("pid", None),
     "pid_0.3_0.05_-0.1": ("pid", {"p": 0.3, "i": 0.05, "d": -0.1}),
+    "pid_3_0_0": ("pid", {"p": 3.0, "i": 0.0, "d": 0.0}),  # its commands reach both bounds
+    "pid_-3_0_0": ("pid", {"p": -3.0, "i": 0.0, "d": 0.0}),  # and drive out of the bins
 }
+WITHOUT_ONLY = ("zero", "pid", "pid_0.3_0.05_-0.1")  # what is recorded where --only is not given
 
 FIRST_STEP = 20  # the program's first step index
 CONTROL_START = 100  # the first step that the controller steers
@@ -762,14 +766,25 @@ def check_model(options):
 
 def wanted_recordings(options):
     routes = sorted(path.stem for path in Path(options.routes).glob("*.csv"))
-    if options.only_routes:
-        missing = sorted(set(options.only_routes) - set(routes))
-        if missing:
-            raise Failed(f"{options.routes}: no route {', '.join(missing)}")
-        routes = sorted(options.only_routes)
     if not routes:
         raise Failed(f"{options.routes}: no *.csv files: give the folder of routes")
-    return [(route, name) for route in routes for name in options.only_controllers or CONTROLLERS]
+    if not options.only:
+        return [(route, name) for route in routes for name in WITHOUT_ONLY]
+    wanted = []
+    for pattern in options.only:
+        matches = [
+            (route, name)
+            for route in routes
+            for name in CONTROLLERS
+            if fnmatch.fnmatchcase(f"{route}/{name}", pattern)
+        ]
+        if not matches:
+            raise Failed(
+                f"--only {pattern}: no such recording: routes are {', '.join(routes)}, "
+                f"controllers {', '.join(CONTROLLERS)}"
+            )
+        wanted += [match for match in matches if match not in wanted]
+    return wanted
 
 
 def replace_folder(new, final):
@@ -922,13 +937,10 @@ def main():
     )
     parser.add_argument("--probe-only", action="store_true", help="print the fingerprint and stop")
     parser.add_argument(
-        "--only-routes", nargs="+", metavar="ROUTE", help="record these routes only"
-    )
-    parser.add_argument(
-        "--only-controllers",
+        "--only",
         nargs="+",
-        choices=list(CONTROLLERS),
-        help="record these controllers only",
+        metavar="ROUTE/CONTROLLER",
+        help="record these alone, such as '00000/pid' or '*/pid_3_0_0'",
     )
     parser.add_argument(
         "--emulator", metavar="TEXT", help="what emulates this CPU, to be kept in provenance.json"

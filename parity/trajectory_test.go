@@ -25,6 +25,7 @@ import (
 	"lockstep/internal/simtest"
 	"lockstep/internal/want"
 	"lockstep/parity"
+	"lockstep/parity/branches"
 	"lockstep/parity/tinyphysics"
 	"lockstep/reference"
 	"lockstep/routefile"
@@ -38,6 +39,8 @@ var committed = map[string]int{
 	"default/ort1.30-avx2-expU-sinfma-csv2":        8,
 	"default/ort1.30arm-neon-expC-sinfma-csvexact": 2,
 	"default/ort1.30-avx512-expU-sinfma-csv2":      8,
+	"hard/ort1.30-avx2-expU-sinfma-csv2":           4,
+	"hard/ort1.30-avx512-expU-sinfma-csv2":         4,
 	"ort1.23-avx2-expU-sinfma-csv2":                2,
 	"ort1.27-avx2-expU-sinfma-csv2":                2,
 	"ort1.30-avx2-expU-sinfma-csv2":                18,
@@ -67,9 +70,10 @@ func unlisted(root string) error {
 }
 
 // testSet holds a simulator to all of a set's recordings, or to two of them, and returns to how
-// many.
+// many. It enters into taken the branches of the specification that they go through.
 func testSet(
 	t *testing.T, sim lockstep.Simulator, set *golden.Set, model, routes string, two bool,
+	taken map[string]bool,
 ) int {
 	if got := fileSHA256(t, model); got != set.ModelSHA256 {
 		t.Fatalf("%s has SHA-256 %s, the recordings were made with %s", model, got, set.ModelSHA256)
@@ -118,7 +122,9 @@ func testSet(
 		}
 	}
 	if len(jobs) > 0 {
-		testCompare(t, source, sim, jobs)
+		for _, b := range testCompare(t, source, sim, jobs).Exercised.Branches {
+			taken[b.Name] = taken[b.Name] || b.Times > 0
+		}
 	}
 	return len(jobs)
 }
@@ -127,7 +133,9 @@ func name(j lockstep.Job) string { return j.Route.Name + "/" + j.Policy.String()
 
 // testCompare holds a simulator to a source at every step of all jobs, in a subtest
 // for each.
-func testCompare(t *testing.T, want parity.Source, sim lockstep.Simulator, jobs []lockstep.Job) {
+func testCompare(
+	t *testing.T, want parity.Source, sim lockstep.Simulator, jobs []lockstep.Job,
+) *parity.Report {
 	report, err := tinyphysics.Compare(
 		t.Context(), want, tinyphysics.Live(sim), jobs, lockstep.AllSteps,
 		parity.CompareOptions{
@@ -178,6 +186,7 @@ func testCompare(t *testing.T, want parity.Source, sim lockstep.Simulator, jobs 
 			len(jobs),
 		)
 	}
+	return report
 }
 
 // selected tells whether a rollout takes part: all do, unless the environment
@@ -329,6 +338,10 @@ func fileSHA256(t *testing.T, path string) string {
 // stages of all steps, and the costs, bit by bit. Without the official network those of
 // the project's own are left; the last line says what was compared and what was not.
 //
+// Recordings with the project's own network go through every branch of the specification that
+// the program itself can take with the policies of package controllers; TestTrajectoryHard
+// goes through all.
+//
 // If a library of this machine does some of an engine's arithmetic, as ONNX Runtime does,
 // the engine is compared with the recordings of that library's profile alone;
 // TestTrajectoryEngines holds it to the reference in any case. The test fails if an
@@ -340,6 +353,7 @@ func TestTrajectory(t *testing.T) {
 	}
 	whole := simtest.Whole(t)    // a slow engine's own tests have all of them
 	compared := map[string]int{} // recordings, by engine
+	taken := map[string]bool{}   // branches of the specification
 	missing := 0
 	for _, dir := range slices.Sorted(maps.Keys(committed)) {
 		set, err := golden.OpenSet(filepath.Join(goldenRoot, dir))
@@ -355,6 +369,9 @@ func TestTrajectory(t *testing.T) {
 			)
 		}
 		model, routes := ownModel, ownRoutes
+		if beside := filepath.Join(filepath.Dir(set.Dir), "routes"); exists(beside) {
+			routes = beside
+		}
 		if set.ModelSHA256 != defaults.ModelSHA256 {
 			if _, err := want.Assets.Find(); err != nil {
 				for _, entry := range set.Recordings {
@@ -381,13 +398,20 @@ func TestTrajectory(t *testing.T) {
 							"%s computes with profile %s on this machine", e.Name, sim.Profile(),
 						)
 					}
-					compared[e.Name] += testSet(t, sim, set, model, routes, e.Slow && !whole)
+					compared[e.Name] += testSet(t, sim, set, model, routes, e.Slow && !whole, taken)
 				})
 			}
 		})
 	}
 	if err := unlisted(goldenRoot); err != nil {
 		t.Error(err)
+	}
+	if everything() {
+		for i, b := range branches.TinyPhysics() {
+			if !taken[b.Name] && !slices.Contains(unrecorded, i) {
+				t.Errorf("no recording goes through: %s, %s", b.Name, b.Is)
+			}
+		}
 	}
 	var parts []string
 	all := 0
@@ -409,4 +433,59 @@ func TestTrajectory(t *testing.T) {
 		t.Skip(summary)
 	}
 	t.Log(summary)
+}
+
+// unrecorded are the branches that no recording here goes through. The program raises an error
+// where it meets NaN, and draws as its seed says. Policies other than zero and pid are recorded
+// in golden/policies.
+var unrecorded = []int{
+	branches.NaNRoll, branches.NaNSpeed, branches.NaNAcceleration, branches.NaNTarget,
+	branches.NaNCommand, branches.Failure,
+	branches.FirstToken, branches.LastToken, branches.GivenDraws, branches.DrawOnEdge,
+	branches.DrawBelowEdge, branches.DrawAboveEdge,
+	branches.ExpectedValue, branches.TaughtBefore, branches.TaughtAfter,
+	branches.WholePlan, branches.CutPlan, branches.NoPlan,
+	branches.PolicyPIDFF, branches.SlowPIDFF, branches.EmptyBand, branches.NetworkMean,
+	branches.NetworkSampled, branches.NetworkChange, branches.PolicyTable, branches.TableOver,
+	branches.PolicyCode, branches.PolicyBatch,
+}
+
+// TestTrajectoryHard holds every engine to the reference in rollouts that go through every
+// branch of the specification: all stages of all steps.
+func TestTrajectoryHard(t *testing.T) {
+	model, _, err := defaults.Write(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range engines.Others() {
+		t.Run(e.Name, func(t *testing.T) {
+			sim := e.ForTest(t, engines.Config{Model: model, Profile: reference.HostProfile()})
+			ref, err := reference.New(model, sim.Profile())
+			if err != nil {
+				t.Fatal(err)
+			}
+			jobs, err := tinyphysics.Hard(t.Context(), ref)
+			if err != nil {
+				t.Fatal(err)
+			}
+			report, err := tinyphysics.Compare(
+				t.Context(), tinyphysics.Live(ref), tinyphysics.Live(sim), jobs,
+				lockstep.AllSteps, parity.CompareOptions{},
+			)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := report.Err(); err != nil {
+				t.Error(err)
+			}
+			if never := report.Exercised.Never(); len(never) > 0 {
+				t.Errorf("no rollout goes through: %s", strings.Join(never, ", "))
+			}
+		})
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
