@@ -55,6 +55,7 @@ __noinline__ __device__ void decide(const Launch &launch, const Drive &d, int64_
                                     double scale, double before, int64_t sampled,
                                     const float *observation, const float *actor, const float *sp,
                                     Acted &acted) {
+  acted.command = 0.0;  // control reads it before it asks for nan
   if (acted.nan >= 0) return;
   double raw;
   float variate;

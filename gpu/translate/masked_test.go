@@ -30,8 +30,7 @@ func TestMasked(t *testing.T) {
 		{"lockstep_rollout_a", "last_product_c", shared, "shared memory"},
 		{"lockstep_rollout_b", "attention_softmax", shared, ""},
 		{"lockstep_policy_c", "layer_norm", shared, "shared memory"},
-		{"lockstep_policy_d", "z7control_d", shared, ""},
-		{"lockstep_rollout_c", "z7control_r", shared, "shared memory"},
+		{"lockstep_policy_d", "z7control_d", shared, "shared memory"},
 	}
 	text := ".extern .shared .align 16 .b8 buffer[];\n"
 	var names []string

@@ -60,11 +60,10 @@ func Program(m Module) (fs.FS, error) {
 }
 
 // masked are functions, behind the kernel that calls them, that read shared memory which
-// nobody has written, and do not use it: the scores of later positions, what layers get of
-// routes that have another network, and the command of a network whose observation is no
-// number. The device fills memory with NaN, so that its use would show. Of global memory they
-// read nothing that nobody has written.
-var masked = regexp.MustCompile(`attention_softmax|lockstep_policy_.*(last_product|7control)`)
+// nobody has written, and do not use it: the scores of later positions, and what layers get of
+// routes that have another network. The device fills memory with NaN, so that its use would
+// show. Of global memory they read nothing that nobody has written.
+var masked = regexp.MustCompile(`attention_softmax|lockstep_policy_.*last_product`)
 
 // mark is what a function adds to the places of its instructions.
 func mark(kernel, function string) string {
