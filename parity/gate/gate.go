@@ -637,7 +637,7 @@ var targets = []struct {
 	},
 	{
 		"test-arm64-short",
-		"The arm64 kernels and a recording, emulated where this machine is another.", true,
+		"The arm64 kernels and recordings, emulated where this machine is another.", true,
 		[]string{"internal/f32", "batched", "scripts"}, "",
 	},
 	{

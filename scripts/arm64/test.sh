@@ -1,8 +1,10 @@
 #!/bin/bash
 # Runs tests as programs for arm64: on this machine if it is one, else under qemu-user, which
 # comes from Debian's packages: every kernel against its Go loop, the network and classic
-# control's functions, recordings. `test.sh short` is what a change runs. Where neither is
-# possible it prints `not run: ` and why; what it prints else is what go test does.
+# control's functions, recordings. `test.sh short` is what a change runs, `test.sh recordings` the
+# last part alone: each set of golden/testdata, or those that are named, on each engine, the small
+# sets first, with the seconds that each took. Where neither machine nor emulator is to be had it
+# prints `not run: ` and why; what it prints else is what go test does.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 log=build/arm64/apt.log
@@ -39,18 +41,56 @@ run() {
   CGO_ENABLED=0 GOARCH=arm64 GOOS=linux ${GO:-go} test -count 1 -timeout 3h ${exec:+-exec "$exec"} "$@" -args \
     $([ "$checks" = 0 ] || echo "-rapid.nofailfile -rapid.checks $checks")
 }
-if [ "${1:-}" = short ]; then
+
+# held holds an engine to the recordings of a set, those that LOCKSTEP_ONLY leaves.
+held() {
+  local set=$1 engine=$2 count status=0 start=$SECONDS
+  local log=$PWD/build/arm64/recordings/${set//\//.}.$engine.log
+  (cd parity && $exec ../build/arm64/parity.test -test.v -test.timeout 3h \
+    -test.run "^TestTrajectory\$/^${set//\//\$/^}\$/^$engine\$") > "$log" 2>&1 || status=1
+  count=$(sed -n "s/.*recordings compared:.* $engine \([0-9]*\).*/\1/p" "$log")
+  [ $status = 0 ] || cat "$log"
+  echo "$set on $engine: ${count:-0} recordings compared in $((SECONDS - start)) s"
+  if [ "${count:-0}" = 0 ]; then grep -A 1 -e '--- SKIP' "$log" || status=1; fi
+  [ $status = 0 ] || echo "FAIL $set on $engine"
+  return $status
+}
+
+# recordings holds both engines, at once, to sets of recordings, each set after the other.
+recordings() {
+  local set reference batched status=0 sets=("$@")
+  if [ $# = 0 ]; then # the small ones first
+    mapfile -t sets < <(cd golden/testdata && find . -mindepth 2 -name '*.npz' -printf '%P\n' |
+      xargs -n 1 dirname | sort | uniq -c | sort -n | awk '{ print $2 }')
+  fi
+  mkdir -p build/arm64/recordings
+  CGO_ENABLED=0 GOARCH=arm64 GOOS=linux ${GO:-go} test -c -o build/arm64/parity.test ./parity
+  for set in "${sets[@]}"; do
+    [ -f "golden/testdata/$set/provenance.json" ] ||
+      { echo "golden/testdata has no set $set" >&2; exit 2; }
+    held "$set" reference & reference=$!
+    held "$set" batched & batched=$!
+    wait $reference || status=1
+    wait $batched || status=1
+  done
+  return $status
+}
+
+if [ "${1:-}" = recordings ]; then
+  recordings "${@:2}"
+elif [ "${1:-}" = short ]; then
   run 40 -short ./internal/f32 -skip 'TestMatMulShapes|TestFMA'
   run 0 ./batched -run '^TestVectors$'
   # Classic control's functions, steps and recordings of Gymnasium, in NEON alone.
   run 0 ./batched/classic -run '^(TestLayout|TestFunctions|TestSteps|TestGuards)$'
   run 0 ./batched/classic -run '^TestGymnasium$/^neon$'
-  LOCKSTEP_ONLY=g00002/pid run 0 ./parity \
-    -run '^TestTrajectory$/^default$/^ort1.30(-avx2-expU-sinfma-csv2|arm-neon-expC-sinfma-csvexact)$/^batched$'
+  # A profile of x86 and ARM's own, on either engine.
+  LOCKSTEP_ONLY=g00002/pid recordings default/ort1.30-avx2-expU-sinfma-csv2 \
+    default/ort1.30arm-neon-expC-sinfma-csvexact
 else
   run 100 ./internal/f32
   run 0 ./internal/libm ./internal/pandas ./batched/classic ./reference/classic
   run 0 ./batched -run '^(TestVectors|TestPlain)$'
   run 5 ./reference -run '^(TestVectors|TestSoftmaxPython|TestKernels)$'
-  run 0 ./parity -run '^TestTrajectory$/.*/.*/^(reference|batched)$'
+  recordings
 fi
