@@ -450,6 +450,7 @@ RELEASE ?= dist/lockstep-$(VERSION)
 
 .PHONY: release
 release: ## VERSION=1.2.3: programs and wheels for each platform, licences, SBOM and checksums, in dist; the same bytes from any folder
+	$(GO) run ./internal/release -version '$(VERSION)' # before what takes long
 	rm -rf $(call quoted,$(RELEASE))
 	$(MAKE) --no-print-directory wheels WHEELS=$(call quoted,$(RELEASE))
 	$(GO) run ./internal/release -version '$(VERSION)' -out $(call quoted,$(RELEASE)) -platforms '$(PLATFORMS)'

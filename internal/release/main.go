@@ -29,7 +29,8 @@ func main() {
 	version := flag.String("version", "", "such as 1.2.3")
 	out := flag.String(
 		"out", "",
-		"the folder that is written to; what else it holds, such as wheels, has its checksum, too")
+		"the folder that is written to; what else it holds, such as wheels, has its checksum, too; "+
+			"without it nothing is built, and only whether that can be released is said")
 	platforms := flag.String("platforms", "", "such as \"linux/amd64 windows/amd64\"")
 	flag.Parse()
 	if err := run(*version, *out, strings.Fields(*platforms)); err != nil {
@@ -39,14 +40,14 @@ func main() {
 }
 
 func run(version, out string, platforms []string) error {
-	if out == "" || len(platforms) == 0 {
-		return errors.New("want -out with a folder, and -platforms")
+	if out != "" && len(platforms) == 0 {
+		return errors.New("want -platforms with -out")
 	}
 	if err := check(".", version); err != nil {
 		return err
 	}
 	commit, err := head(".")
-	if err != nil {
+	if err != nil || out == "" {
 		return err
 	}
 	if err := os.MkdirAll(out, 0o777); err != nil {
