@@ -4,14 +4,17 @@
 # control's functions, recordings. `test.sh short` is what a change runs, `test.sh recordings` the
 # last part alone: each set of golden/testdata, or those that are named, on each engine, the small
 # sets first, with the seconds that each took. Where neither machine nor emulator is to be had it
-# prints `not run: ` and why; what it prints else is what go test does.
+# prints `not run: ` and why; what it prints else is what go test does. Apple's machines have bash
+# 3.2, and BSD's tools.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 log=build/arm64/apt.log
+os=linux
+[ "$(uname -s)" != Darwin ] || os=darwin
 
 # emulator prints the command that runs programs for arm64, nothing where none is needed.
 emulator() {
-  [ "$(uname -m)" != aarch64 ] || return 0
+  case $os/$(uname -m) in linux/aarch64 | darwin/arm64) return 0 ;; darwin/*) return 1 ;; esac
   local name
   for name in qemu-aarch64-static qemu-aarch64; do
     if command -v $name > /dev/null; then echo "$name -cpu neoverse-n1"; return; fi
@@ -38,7 +41,7 @@ fi
 run() {
   local checks=$1
   shift
-  CGO_ENABLED=0 GOARCH=arm64 GOOS=linux ${GO:-go} test -count 1 -timeout 3h ${exec:+-exec "$exec"} "$@" -args \
+  CGO_ENABLED=0 GOARCH=arm64 GOOS=$os ${GO:-go} test -count 1 -timeout 3h ${exec:+-exec "$exec"} "$@" -args \
     $([ "$checks" = 0 ] || echo "-rapid.nofailfile -rapid.checks $checks")
 }
 
@@ -58,14 +61,12 @@ held() {
 
 # recordings holds both engines, at once, to sets of recordings, each set after the other.
 recordings() {
-  local set reference batched status=0 sets=("$@")
-  if [ $# = 0 ]; then # the small ones first
-    mapfile -t sets < <(cd golden/testdata && find . -mindepth 2 -name '*.npz' -printf '%P\n' |
-      xargs -n 1 dirname | sort | uniq -c | sort -n | awk '{ print $2 }')
-  fi
+  local set reference batched status=0 sets=$*
+  [ -n "$sets" ] || sets=$(cd golden/testdata && find . -mindepth 2 -name '*.npz' | # small ones first
+    sed 's|^\./||; s|/[^/]*$||' | sort | uniq -c | sort -n | awk '{ print $2 }')
   mkdir -p build/arm64/recordings
-  CGO_ENABLED=0 GOARCH=arm64 GOOS=linux ${GO:-go} test -c -o build/arm64/parity.test ./parity
-  for set in "${sets[@]}"; do
+  CGO_ENABLED=0 GOARCH=arm64 GOOS=$os ${GO:-go} test -c -o build/arm64/parity.test ./parity
+  for set in $sets; do
     [ -f "golden/testdata/$set/provenance.json" ] ||
       { echo "golden/testdata has no set $set" >&2; exit 2; }
     held "$set" reference & reference=$!
