@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"bytes"
+	"fmt"
 	"time"
 
 	"lockstep"
@@ -14,6 +15,38 @@ type outcome struct {
 	result lockstep.Result
 	step   int // at which it failed
 	err    error
+}
+
+// report gives a task's result to the caller.
+func (r *run) report(t *task, result lockstep.Result) {
+	if t.done || r.stopped {
+		return
+	}
+	t.done = true
+	r.stopped = !r.yield(t.index, result)
+}
+
+// fail ends a task with an error; the step is left out if it is negative.
+func (r *run) fail(t *task, step int, err error) {
+	name, at := "", ""
+	if t.job.Route != nil {
+		name = t.job.Route.Name
+	}
+	if step >= 0 {
+		at = fmt.Sprintf(", step %d", step)
+	}
+	r.report(
+		t,
+		lockstep.Result{
+			Err: fmt.Errorf("route %s, controller %v%s: %w", name, t.job.Policy, at, err),
+		},
+	)
+}
+
+func (r *run) failAll(tasks []*task, step int, err error) {
+	for _, t := range tasks {
+		r.fail(t, step, err)
+	}
 }
 
 // launches runs a group whose controllers are on the device.

@@ -51,6 +51,20 @@ func computable(job *lockstep.Job) error {
 	return nil
 }
 
+// kind is what a job needs of a launch, or why the kernels cannot compute it.
+func (r *run) kind(job *lockstep.Job) (kind, error) {
+	return kind{
+		commands:   kindOf(job.Policy) == hostKind,
+		policies:   beyondPID(job),
+		teacher:    job.Teacher != nil,
+		draws:      job.Draws != nil,
+		traced:     job.Observe != nil,
+		trajectory: r.opts.Trajectory,
+		training:   r.training != nil,
+		kept:       r.kept != nil,
+	}, computable(job)
+}
+
 // parameters writes the policies of a batch's jobs, which go up with the rest of it.
 type parameters struct {
 	*batch

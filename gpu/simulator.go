@@ -321,19 +321,19 @@ func (r *run) group(jobs []lockstep.Job) []*group {
 		if err == nil && t.job.Policy == nil {
 			err = errors.New("no controller of type <nil>")
 		}
+		var needs kind
 		if err == nil {
-			err = computable(t.job)
+			needs, err = r.kind(t.job)
 		}
 		if err != nil {
 			r.fail(t, 0, err)
 			continue
 		}
 		t.end = t.job.End(r.opts.Shortcuts)
-		kind := r.kind(t.job)
-		at := slices.IndexFunc(groups, func(g *group) bool { return g.kind == kind })
+		at := slices.IndexFunc(groups, func(g *group) bool { return g.kind == needs })
 		if at < 0 {
 			at = len(groups)
-			groups = append(groups, &group{kind: kind})
+			groups = append(groups, &group{kind: needs})
 		}
 		groups[at].tasks = append(groups[at].tasks, t)
 	}
@@ -363,50 +363,4 @@ func btoi(b bool) int {
 		return 1
 	}
 	return 0
-}
-
-// kind is what a job needs of a launch.
-func (r *run) kind(job *lockstep.Job) kind {
-	return kind{
-		commands:   kindOf(job.Policy) == hostKind,
-		policies:   beyondPID(job),
-		teacher:    job.Teacher != nil,
-		draws:      job.Draws != nil,
-		traced:     job.Observe != nil,
-		trajectory: r.opts.Trajectory,
-		training:   r.training != nil,
-		kept:       r.kept != nil,
-	}
-}
-
-// report gives a task's result to the caller.
-func (r *run) report(t *task, result lockstep.Result) {
-	if t.done || r.stopped {
-		return
-	}
-	t.done = true
-	r.stopped = !r.yield(t.index, result)
-}
-
-// fail ends a task with an error; the step is left out if it is negative.
-func (r *run) fail(t *task, step int, err error) {
-	name, at := "", ""
-	if t.job.Route != nil {
-		name = t.job.Route.Name
-	}
-	if step >= 0 {
-		at = fmt.Sprintf(", step %d", step)
-	}
-	r.report(
-		t,
-		lockstep.Result{
-			Err: fmt.Errorf("route %s, controller %v%s: %w", name, t.job.Policy, at, err),
-		},
-	)
-}
-
-func (r *run) failAll(tasks []*task, step int, err error) {
-	for _, t := range tasks {
-		r.fail(t, step, err)
-	}
 }
