@@ -12,13 +12,14 @@ import (
 
 	"golang.org/x/sys/cpu"
 
+	"lockstep"
 	"lockstep/internal/defaults"
 	"lockstep/internal/fileio"
 )
 
-// asked is of all questions, and of what each form answers: see TestAsked. Who reads what was
-// kept need not make them.
-const asked = "1c4082fa88f01805"
+// asked is a hash of all questions, and of what each known form answers: see TestAsked. Who reads
+// what was kept need not make them.
+const asked = "5b78107654d07da7"
 
 // A key is what answers are kept by: the interpreter, the CPU, what in the environment
 // chooses packages or instructions, and the questions.
@@ -40,7 +41,10 @@ var folders = []string{
 const profiles = "profiles"
 
 // newKey is the key of an interpreter.
-func newKey(python string) key {
+func newKey(python string) key { return keyAmong(lockstep.Profiles(), python) }
+
+// keyAmong is newKey of a program that knows these profiles.
+func keyAmong(profiles []lockstep.Profile, python string) key {
 	h := sha256.New()
 	real, _ := filepath.EvalSymlinks(python)
 	fmt.Fprintln(
@@ -57,7 +61,7 @@ func newKey(python string) key {
 		fmt.Fprintf(h, "%s=%q\n", name, absolute(os.Getenv(name)))
 	}
 	fmt.Fprintln(h, defaults.ModelSHA256)
-	fmt.Fprintln(h, asked, script)
+	fmt.Fprintln(h, asked, script, profiles)
 	return key{hex.EncodeToString(h.Sum(nil)[:16]) + ".json"}
 }
 
