@@ -25,11 +25,11 @@ type Divergence struct {
 	// steps from one float to the next that lead from one to the other; 0 if that means nothing
 	ULPs uint64 `json:"ulps,omitempty"`
 
-	// Forced tells that the difference showed when one side was forced onto the
-	// other's trajectory. Neighbours, if not 0, that the rollout does not show it alone,
-	// only together with so many others: another batch may take other code. Unrepeated
-	// that it did not show again at all, so that an engine does not always compute the
-	// same. Unread that it could not be looked at again, and why.
+	// Forced tells that the difference showed when one side was given the other's trajectory
+	// before each step. Neighbours, if not 0, is how many other rollouts have to be in the batch
+	// for the difference to show: an engine may take other code for another batch. Unrepeated
+	// tells that it did not show again at all: an engine does not always compute the same. Unread
+	// is why the rollout could not be computed again, or empty.
 	Forced     bool   `json:"forced,omitempty"`
 	Neighbours int    `json:"neighbours,omitempty"`
 	Unrepeated bool   `json:"unrepeated,omitempty"`
@@ -109,7 +109,8 @@ func rolloutText(s *schema.Schema, key []string) string {
 	return strings.Join(words, ", ")
 }
 
-// An Explanation is how a stage was chosen from soft ones on both sides.
+// An Explanation says how both sides chose a stage's value, such as the token, from stages that an
+// inexact comparison lets differ (schema.Stage.Soft), such as the probabilities.
 type Explanation struct {
 	Rollout string `json:"rollout,omitempty"`
 	Step    int    `json:"step"`
@@ -117,8 +118,8 @@ type Explanation struct {
 	Text  string `json:"text,omitempty"` // a line
 	Facts []Fact `json:"facts,omitempty"`
 
-	// Explained tells that the stage differs for no other reason than the soft ones. If
-	// not, and it differs, Why says what is wrong.
+	// Explained tells that the stage differs only because the soft ones do. If it differs for
+	// another reason, Why says which.
 	Explained bool   `json:"explained"`
 	Why       string `json:"why,omitempty"`
 }
@@ -167,9 +168,9 @@ func diff(t schema.Type, want, got []byte) *Divergence {
 	return d
 }
 
-// Farthest is the greatest differences between two arrays, each on its own, and false
-// if one of them is not there or their lengths differ. What is not a number is infinitely
-// far from all else.
+// Farthest is the greatest absolute difference between two arrays and the greatest in ulps, which
+// may be of different elements. It is false if one of the arrays is not there or their lengths
+// differ. NaN is infinitely far from all else.
 func Farthest(t schema.Type, a, b []byte) (d Difference, ok bool) {
 	if len(a) != len(b) || len(a) == 0 {
 		return d, false
@@ -195,7 +196,7 @@ func diffStage(g *schema.Stage, i int, want, got *schema.Step) *Divergence {
 	d := diffDigests(g, i, want, got)
 	if d != nil && want.Data[i] != nil && got.Data[i] != nil {
 		d = diff(g.Type, want.Data[i], got.Data[i])
-		if len(want.Data[i]) == g.Size() { // of another length are others than the names are of
+		if len(want.Data[i]) == g.Size() { // else the schema's names are not of these elements
 			d.Element = g.Element(d.Index)
 		}
 	}
@@ -242,8 +243,8 @@ func DifferStep(s *schema.Schema, want, got *schema.Step) *Divergence {
 	return nil
 }
 
-// DifferOutcome compares outcomes. All that are no number are one: 0/0 has a sign and a
-// payload that IEEE 754 leaves open.
+// DifferOutcome compares outcomes. One NaN is equal to any other: IEEE 754 leaves open which
+// sign and payload 0/0 has.
 func DifferOutcome(s *schema.Schema, want, got []float64) *Divergence {
 	w, g := slices.Clone(want), slices.Clone(got)
 	for i := range min(len(w), len(g)) {

@@ -99,8 +99,8 @@ func (w *Work) Stream(ctx context.Context, emit func(i int, r lockstep.Result)) 
 	return cmp.Or(w.Journal.Check(), err)
 }
 
-// there are the results that are known or kept, and which have none. Those that are known
-// are kept from now on.
+// there are the results that need not be computed, from Known or from the journal, and the jobs
+// that have none. What only Known has is written to the journal.
 func (w *Work) there(done func()) (results []*lockstep.Result, missing []int, err error) {
 	results = make([]*lockstep.Result, len(w.Jobs))
 	var fresh []Result
@@ -142,8 +142,9 @@ func (s *stream) advance() {
 	}
 }
 
-// rest emits what is there behind a gap, and what was to be in the gap unless that is for
-// an interruption.
+// rest is called when the engine has ended: it emits the results that wait for earlier ones. Those
+// earlier ones are missing. If that is not because of an interruption, the engine gave no
+// result, and an error is emitted in its place.
 func (s *stream) rest(interrupted bool) {
 	for ; s.next < len(s.results); s.next++ {
 		switch r := s.results[s.next]; {

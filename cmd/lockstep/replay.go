@@ -100,7 +100,8 @@ func (p *comparisons) replay(
 	return replay(p, keptCase{k}, k.Path, k.Results, all)
 }
 
-// keptCase is a case of tinyphysics whose engines can do more than it asks for.
+// keptCase is a case of tinyphysics as a kept: its methods take Implementations, where DriveCase's
+// take any Simulator.
 type keptCase struct{ *tinyphysics.DriveCase }
 
 func (k keptCase) Compare(

@@ -1,4 +1,5 @@
-// Package recordtest makes recordings of what is no rollout, for tests of what reads them.
+// Package recordtest makes recordings of steps that a test made up. With them tests hold the code
+// that reads recordings.
 package recordtest
 
 import (

@@ -30,7 +30,7 @@ func trusted(path string, others fs.FileMode) error {
 	case !info.IsDir() && !info.Mode().IsRegular():
 		return fmt.Errorf("%s is neither a file nor a folder: %v", path, info.Mode().Type())
 	case !ours(info):
-		return fmt.Errorf("%s belongs to another user", path)
+		return fmt.Errorf("%s belongs to another user, who could have changed it", path)
 	case info.Mode().Perm()&others != 0:
 		return fmt.Errorf(
 			"%s has mode %v, so that others can write to it", path, info.Mode().Perm())
@@ -38,8 +38,8 @@ func trusted(path string, others fs.FileMode) error {
 	return nil
 }
 
-// Kept finds the program that is kept under a key in one of the folders, and is what was kept
-// there; or it is empty.
+// Kept is the path of the program that is kept under a key in one of the folders, or empty. A
+// program whose content has changed since is none.
 func Kept(folders []string, key string) string {
 	for _, folder := range folders {
 		if Trusted(folder) != nil {

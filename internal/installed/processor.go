@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// processor is the CPU's model and its features, as Linux knows them.
+// processor is the model and the features of the first CPU, as /proc/cpuinfo has them: answers of
+// another CPU are not taken from the cache. It is empty where there is no such file.
 func processor() string {
 	info, _ := os.ReadFile("/proc/cpuinfo")
 	var lines []string

@@ -6,9 +6,10 @@ import (
 	"testing"
 )
 
-// HoldElementary holds e to the x, the natural logarithm and log((1+s)/(1-s)) to Go's, from which
-// they may part by the two ulps that they promise and by the one or two that Go has. Softplus and
-// variates are rounded to float32, which hides where one of them goes wrong by less.
+// HoldElementary compares an engine's e^x, natural logarithm and log((1+s)/(1-s)) with Go's. The
+// engine's may be two ulps from the true number, as they promise, and so may Go's: they may differ
+// by four. Other tests would not see five: what they compare, softplus and variates, is rounded to
+// float32.
 func HoldElementary(t *testing.T, exp, log, atanh2 func(float64) float64) {
 	t.Helper()
 	const promised, others = 2, 2

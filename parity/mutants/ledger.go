@@ -16,13 +16,13 @@ import (
 	"lockstep/parity/verdict"
 )
 
-// A ledger is a file of what became of faults, so that a run that was ended goes on where
-// it was: of each that was tried, and of all without a fault in which nothing was found. Of
-// other sources it begins anew.
+// A ledger is a file with the verdicts of a run, which thus goes on where it was ended. It has the
+// verdict of each fault that was tried, and of each test that was run without a fault and found
+// nothing, as it should. Once a source of the module has changed it begins anew.
 type ledger struct {
 	path    string                    // empty keeps nothing
 	Sources string                    `json:"sources_sha256"` // of the module
-	Known   map[string]verdict.Mutant `json:"known"`          // by name
+	Known   map[string]verdict.Mutant `json:"known"`          // by the fault's or test's name
 }
 
 // openLedger opens the ledger of a module, empty without a path.
@@ -45,7 +45,7 @@ func openLedger(path, root string) (*ledger, error) {
 	return l, l.write()
 }
 
-// add keeps what became of one, unless it could not be tried.
+// add keeps a verdict, unless there is none because the fault could not be tried.
 func (l *ledger) add(m verdict.Mutant) error {
 	if l.path == "" || m.Error != "" {
 		return nil

@@ -117,7 +117,7 @@ func (e *environments) device() (classic.DeviceRunner, error) {
 			return d, nil
 		}
 	}
-	return nil, usagef("these environments have no arrays on a GPU")
+	return nil, usagef("these environments have no arrays on a GPU: use engine=\"gpu\"")
 }
 
 // order is of what is on the device.
