@@ -22,21 +22,26 @@ type test struct {
 	in      *program
 	name    string // as go test -run has it, if it has a slash
 	seconds float64
+	work    time.Duration // that processors spend on it
 	reached []byte
 }
 
 const (
 	patience = 10  // how many times its own time a test may take with a mutant
 	cheap    = 0.5 // seconds that tests take together which are run at once
+	attempts = 4   // to tell a mutant that is late from a machine that is busy
+
+	unknown = "NOT JUDGED" // the machine was too busy
 )
 
 // grace is given besides, since others use the machine, too.
 var grace = 5 * time.Second
 
-// start runs tests of a program with a mutant, or with none (-1): what they print, if they fail.
+// start runs tests of a program with a mutant, or with none (-1): what they print, if they fail,
+// and how long processors worked on it.
 func (p *program) start(
 	names []string, mutant int, reached string, limit time.Duration,
-) (string, error) {
+) (string, time.Duration, error) {
 	ctx, stop := context.WithTimeout(context.Background(), limit)
 	defer stop()
 	// A mutant that allocates without end is not to take the machine's memory.
@@ -55,7 +60,11 @@ func (p *program) start(
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
-	return out.String(), err
+	var work time.Duration
+	if cmd.ProcessState != nil {
+		work = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	}
+	return out.String(), work, err
 }
 
 // expression is what go test -run has of some tests, or of some cases of one.
@@ -97,13 +106,14 @@ func (b *build) record(
 				return nil, err
 			}
 			begin := time.Now()
-			if out, err := p.start([]string{name}, -1, path, 5*time.Minute); err != nil {
+			out, work, err := p.start([]string{name}, -1, path, 5*time.Minute)
+			if err != nil {
 				return nil, fmt.Errorf(
 					"%s of %s fails without a mutant (--leave leaves tests out): %w: %s", name,
 					p.dir, err, out,
 				)
 			}
-			t.seconds = time.Since(begin).Seconds()
+			t.seconds, t.work = time.Since(begin).Seconds(), work
 			if t.reached, err = os.ReadFile(path); err != nil {
 				return nil, err
 			}
@@ -134,11 +144,6 @@ func (p *program) tests() ([]string, error) {
 // judge says whether the tests that reach a mutant see it: those that cost least first.
 func judge(tests []test, m int) (status string, err error) {
 	status = "NOT COVERED"
-	type batch struct {
-		in      *program
-		names   []string
-		seconds float64
-	}
 	var batches []batch
 	for _, t := range tests {
 		if t.reached[m] == 0 {
@@ -157,21 +162,61 @@ func judge(tests []test, m int) (status string, err error) {
 		}
 		batches[i].names = append(batches[i].names, t.name)
 		batches[i].seconds += t.seconds
+		batches[i].work += t.work
 	}
 	for _, b := range batches {
-		limit := time.Duration(patience*b.seconds*float64(time.Second)) + grace
-		_, err := b.in.start(b.names, m, "", limit)
-		var exit *exec.ExitError
-		switch {
-		case errors.Is(err, context.DeadlineExceeded):
-			return "TIMED OUT", nil
-		case errors.As(err, &exit):
-			return "KILLED", nil
-		case err != nil:
-			return "", err
+		if seen, err := b.judge(m); err != nil || seen != "" {
+			return seen, err
 		}
 	}
 	return status, nil
+}
+
+// A batch is tests that are run at once.
+type batch struct {
+	in      *program
+	names   []string
+	seconds float64
+	work    time.Duration
+}
+
+// judge says how a mutant is seen, if it is. One that is late is seen if processors worked on it
+// for as long as it may take, or if the same tests without it are in time before it is late again:
+// a busy machine is late with either.
+func (b *batch) judge(m int) (status string, err error) {
+	limit := time.Duration(patience*b.seconds*float64(time.Second)) + grace
+	for control := false; ; control = true {
+		var exit *exec.ExitError
+		_, work, err := b.in.start(b.names, m, "", limit)
+		switch {
+		case errors.As(err, &exit):
+			return "KILLED", nil
+		case !errors.Is(err, context.DeadlineExceeded):
+			return "", err
+		case control || work > patience*b.work+grace/2:
+			return "TIMED OUT", nil
+		}
+		if limit, err = b.control(limit); err != nil || limit == 0 {
+			return unknown, err
+		}
+	}
+}
+
+// control runs the tests without a mutant, and returns a limit that they keep easily; 0 if the
+// machine is too busy for any.
+func (b *batch) control(limit time.Duration) (time.Duration, error) {
+	for range attempts {
+		begin := time.Now()
+		_, _, err := b.in.start(b.names, -1, "", limit)
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			return 0, fmt.Errorf("%q of %s fail without a mutant: %w", b.names, b.in.dir, err)
+		}
+		if err == nil && time.Since(begin) < limit/2 {
+			return limit, nil
+		}
+		limit *= 2
+	}
+	return 0, nil
 }
 
 // sample is some of so many mutants, in an order that a seed decides.

@@ -123,6 +123,9 @@ func (o *options) report(
 		folder, s.judged, s.mutants, s.killed, s.late, s.equivalent, s.percent(), s.interval(),
 		o.seed, time.Since(begin).Seconds(),
 	)
+	if s.unknown > 0 {
+		fmt.Printf("%s: the machine was too busy to judge %d others\n", folder, s.unknown)
+	}
 	if o.enter {
 		name := folder
 		if o.tests != "" {

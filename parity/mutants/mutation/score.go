@@ -20,6 +20,7 @@ const (
 type score struct {
 	mutants, judged, killed, equivalent int
 	late                                int      // of those killed, by time
+	unknown                             int      // not judged, since the machine was too busy
 	alive                               []string // the others: where, what, and the line
 }
 
@@ -67,6 +68,9 @@ func count(all []mutant, known []equivalent, lines map[string][]string) (*score,
 		line := strings.TrimSpace(lines[m.File][m.Line-1])
 		switch m.status {
 		case "":
+			continue
+		case unknown:
+			s.unknown++
 			continue
 		case "TIMED OUT":
 			s.late++

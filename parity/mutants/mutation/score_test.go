@@ -17,7 +17,7 @@ const toy = "parity/mutants/mutation/testdata/toy"
 func TestToy(t *testing.T) {
 	t.Chdir("../../..")
 	defer func(was time.Duration) { grace = was }(grace)
-	grace = 2 * time.Second // also where others use the machine
+	grace = time.Second / 2
 	at := func(place string) string { return toy + "/toy.go:" + place }
 	want := []string{
 		at("30:43\tARITHMETIC_BASE\tlived\tfunc missed(a float64) float64 { return a * 2 }"),
@@ -65,6 +65,48 @@ func TestToy(t *testing.T) {
 	}
 }
 
+// TestLate: a mutant is killed by time if it computes for longer than it may, or if it is late
+// where the same tests without it are not; a machine on which both are late judges nothing.
+func TestLate(t *testing.T) {
+	was := grace
+	t.Cleanup(func() { grace = was }) // when its parallel parts have ended
+	grace = time.Second / 5
+	for _, c := range []struct {
+		name, script, want string
+		starts             int // more where a control was late, too
+	}{
+		{"computes without end", `while :; do :; done`, "TIMED OUT", 1},
+		{"waits without end", `test $LOCKSTEP_MUTANT = -1 || exec sleep 60`, "TIMED OUT", 3},
+		{"a busy moment", `test $n -gt 3 || exec sleep 60; exit 0`, "", 5},
+		{"a busy moment, and seen", `test $n -gt 3 || exec sleep 60; test $n = 4`, "KILLED", 5},
+		{"always busy", `exec sleep 60`, unknown, 1 + attempts},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			starts := filepath.Join(dir, "starts")
+			path := filepath.Join(dir, "tests")
+			text := "#!/bin/sh\necho >> " + starts + "; n=$(($(wc -l < " + starts + ")))\n" + c.script
+			if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			b := &batch{in: &program{path: path, dir: dir}, names: []string{"TestA"}}
+			if c.starts == 1 {
+				b.seconds = 0.1 // and no work: the limit is far beyond what it may compute
+			}
+			got, err := b.judge(3)
+			if err != nil || got != c.want {
+				t.Errorf("%q, %v; want %q", got, err, c.want)
+			}
+			counted, err := os.ReadFile(starts)
+			n := strings.Count(string(counted), "\n")
+			if err != nil || n < c.starts || c.starts == 1 && n > 1 {
+				t.Errorf("%d starts (%v), want %d", n, err, c.starts)
+			}
+		})
+	}
+}
+
 // TestHelpers: the table of helping tests can be read, and each of its packages and tests is there.
 func TestHelpers(t *testing.T) {
 	const root = "../../../"
@@ -101,6 +143,7 @@ func TestCount(t *testing.T) {
 		{arithmetic, "b.go", 2, 8, "LIVED"},
 		{negative, "b.go", 2, 8, "LIVED"},
 		{arithmetic, "b.go", 2, 12, "NOT COVERED"}, {arithmetic, "b.go", 2, 1, ""},
+		{arithmetic, "b.go", 2, 3, unknown},
 	}
 	lines := map[string][]string{"b.go": {"for i < n {", "\tx = y + z"}}
 	row := equivalent{"b.go", "8", arithmetic, "x = y + z", "since"}
@@ -108,7 +151,8 @@ func TestCount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.mutants != 6 || s.judged != 5 || s.killed != 2 || s.late != 1 || s.equivalent != 1 ||
+	if s.mutants != 7 || s.judged != 5 || s.unknown != 1 || s.killed != 2 || s.late != 1 ||
+		s.equivalent != 1 ||
 		s.percent() != 50 {
 		t.Errorf("%+v, %v %%", s, s.percent())
 	}
