@@ -2,8 +2,11 @@ package search
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"lockstep"
@@ -78,6 +81,28 @@ func TestGains(t *testing.T) {
 	}
 	if _, err := NewGains(lockstep.KindPID, 7, 7); err == nil {
 		t.Error("a population of 7")
+	}
+}
+
+// TestKinds: the kinds that can be searched are those that have gains, and errors name them.
+func TestKinds(t *testing.T) {
+	names := Kinds()
+	for i, k := range lockstep.Kinds() {
+		_, err := NewGains(lockstep.Kind(i), 8, 1)
+		if can := len(k.Gains) > 0; can != (err == nil) || can != slices.Contains(names, k.Name) {
+			t.Errorf("%s has %d gains: %v, and the kinds are %q", k.Name, len(k.Gains), err, names)
+		}
+		if want := fmt.Sprintf("%s has no gains to search: want one of %s", k.Name,
+			strings.Join(names, ", ")); err != nil && err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	for _, n := range []int{7, 8, 100_000, 100_001} {
+		_, err := NewGains(lockstep.KindPID, n, 1)
+		if (err == nil) != (n >= 8 && n <= 100_000) ||
+			err != nil && err.Error() != fmt.Sprintf("a population of %d: want 8 to 100000", n) {
+			t.Errorf("a population of %d: %v", n, err)
+		}
 	}
 }
 

@@ -110,7 +110,8 @@ func TestPlanOfNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range []lockstep.Policy{lockstep.DefaultPID(), policies.PIDFF(), network} {
+	own := lockstep.Custom{Name: "own", New: func() lockstep.Controller { return &custom{} }}
+	for _, p := range []lockstep.Policy{lockstep.DefaultPID(), policies.PIDFF(), network, own} {
 		want := drivenBy(t, sim, routes, p)
 		for _, run := range []planRun{(&Plan{Window: 1, Horizon: 2}).run, (&Plan{Window: 4, Horizon: 5}).run, (&Aim{Seeds: 1}).run} {
 			table, err := run(t.Context(), sim, routes, p, quiet)
@@ -194,7 +195,7 @@ func TestAim(t *testing.T) {
 	}
 	routes := []*lockstep.Route{r}
 	for _, column := range []*[]float64{&r.TargetLataccel, &r.RollLataccel, &r.VEgo, &r.AEgo, &r.SteerCommand} {
-		*column = (*column)[:140]
+		*column = (*column)[:190] // more knots than are nudged apart
 	}
 	aim := Aim{Noise: lockstep.SeededNoise, Seeds: 4, Rounds: 1, Seed: 1}
 	ran := 0
@@ -339,6 +340,173 @@ func TestPlanNeverWorse(t *testing.T) {
 	}
 	if better == 0 {
 		t.Error("nothing better was ever found")
+	}
+}
+
+// TestPlanGoesOn: what a step plans in few rounds costs no more than what the step before it had
+// planned in many, with the policy's action behind that.
+func TestPlanGoesOn(t *testing.T) {
+	sim, routes := shortRoutes(t)
+	plan := Plan{Rounds: 6, Window: 1, Horizon: 5}
+	d, err := plan.depart(t.Context(), sim, routes, lockstep.DefaultPID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	for at := range 3 {
+		shot, err := d.cars.Snapshot(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		costs := func() []float64 { // of what is planned, and the policy behind it
+			free, err := d.policyTrial(t.Context(), shot, at, plan.Horizon)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var offsets [][][]float64
+			for i, table := range d.tables {
+				offset := plus(table[at:at+plan.Horizon], -1, free.free[i])
+				clear(offset[max(0, d.planned-at):])
+				offsets = append(offsets, [][]float64{offset})
+			}
+			is, err := d.try(t.Context(), shot, at, free, offsets)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return []float64{is.cost(0, 0), is.cost(1, 0)}
+		}
+		before := costs()
+		for _, plan.Rounds = range []int{1, 6} {
+			if err := d.window(t.Context(), at, plan.Horizon); err != nil {
+				t.Fatal(err)
+			}
+			after := costs()
+			for i := range routes {
+				if !(after[i] <= before[i]*(1+1e-12)) { // differences of actions round
+					t.Errorf("step %d, route %d, %d rounds: what is planned costs %v, and before %v",
+						at, i, plan.Rounds, after[i], before[i])
+				}
+			}
+			before = after
+		}
+		if err := d.drive(t.Context(), at, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestNudges: wherever a policy steers, at a limit, too, each nudge changes what is done at its own
+// knot, by as much as derivatives are found by, and nothing at the others.
+func TestNudges(t *testing.T) {
+	sim, routes := shortRoutes(t)
+	for i, r := range routes {
+		long := *r
+		for _, c := range []*[]float64{&long.TargetLataccel, &long.RollLataccel, &long.VEgo, &long.AEgo, &long.SteerCommand} {
+			*c = slices.Concat(*c, *c)
+		}
+		routes[i] = &long
+	}
+	actions := map[string][]float64{}
+	for i, r := range routes {
+		for h := range lockstep.TableSteps {
+			u := []float64{lockstep.SteerMin, 0, 1.5, lockstep.SteerMax}[(h+i)%4]
+			actions[r.Name] = append(actions[r.Name], u)
+		}
+	}
+	table, err := lockstep.NewTable(actions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const horizon = 16
+	plan := Plan{Rounds: 1, Window: 1, Horizon: horizon}
+	f := &failing{StepSimulator: sim, fails: -1}
+	d, err := plan.depart(t.Context(), f, routes, table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	if err := d.window(t.Context(), 0, horizon); err != nil {
+		t.Fatal(err)
+	}
+	knots := knotsOf(horizon)
+	m := len(routes) * (1 + len(knots))
+	if len(f.rolled) != 3 || len(f.rolled[1]) != horizon*m {
+		t.Fatalf("%d rolls, want the policy's, that of %d candidates, and the dampings'",
+			len(f.rolled), m)
+	}
+	for i, r := range routes {
+		for l, h := range knots {
+			row := f.rolled[1][h*m+i*(1+len(knots)):][:1+len(knots)]
+			for k, u := range row {
+				d := math.Abs(u - actions[r.Name][h])
+				// The action and its nudge are added, which rounds.
+				if want := nudge * map[bool]float64{true: 1}[k == l+1]; math.Abs(d-want) > 1e-15 {
+					t.Errorf("route %s, candidate %d: %v is done at knot %d, where the policy does %v",
+						r.Name, k, u, l, actions[r.Name][h])
+				}
+			}
+		}
+	}
+}
+
+// TestPlanner: each noise has its planner, and what is not said is as documented. What a plan
+// computes for a route follows from its windows, rounds, knots and dampings.
+func TestPlanner(t *testing.T) {
+	rounds := 7
+	p := Planning{Window: 25, Horizon: 50, Seeds: 9, Seed: 11}
+	q := p
+	q.Rounds = &rounds
+	for _, c := range []struct {
+		p     Planning
+		noise lockstep.NoiseKind
+		want  Planner
+	}{
+		{p, lockstep.OwnNoise, &Plan{Rounds: 2, Window: 25, Horizon: 50}},
+		{p, lockstep.SeededNoise, &Aim{Noise: lockstep.SeededNoise, Seeds: 9, Rounds: 3, Seed: 11}},
+		{p, lockstep.ExpectedNoise,
+			&Aim{Noise: lockstep.ExpectedNoise, Seeds: 1, Rounds: 3, Seed: 11}},
+		{q, lockstep.OwnNoise, &Plan{Rounds: 7, Window: 25, Horizon: 50}},
+		{q, lockstep.SeededNoise, &Aim{Noise: lockstep.SeededNoise, Seeds: 9, Rounds: 7, Seed: 11}},
+		{q, lockstep.ExpectedNoise,
+			&Aim{Noise: lockstep.ExpectedNoise, Seeds: 1, Rounds: 7, Seed: 11}},
+	} {
+		if got := c.p.Planner(c.noise); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%v noise: %+v, want %+v", c.noise, got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		plan            Plan
+		rollouts, steps int
+	}{
+		// 400 steps cost. A candidate is the policy alone; in each round those before, and four
+		// dampings; and one for each of 1, 1, 8 and 8 knots.
+		{Plan{Rounds: 1, Window: 1, Horizon: 1}, 2 + 400*(1+1*6)*1/400, 400},
+		{Plan{Rounds: 3, Window: 7, Horizon: 9}, 2 + 58*(1+3*6)*9/400, 58},
+		{Plan{Rounds: 2, Window: 25, Horizon: 50}, 2 + 16*(1+2*13)*50/400, 16},
+		{Plan{Rounds: 1, Window: 50, Horizon: 50}, 2 + 8*(1+1*13)*50/400, 8},
+	} {
+		long := &lockstep.Route{TargetLataccel: make([]float64, 600)}
+		short := &lockstep.Route{TargetLataccel: make([]float64, 120)}
+		steps := c.plan.Steps([]*lockstep.Route{short, long, short})
+		if got := c.plan.Rollouts(); got != c.rollouts || steps != c.steps || c.plan.Check() != nil {
+			t.Errorf("%+v: %d rollouts in %d steps (%v), want %d in %d", c.plan, got, steps,
+				c.plan.Check(), c.rollouts, c.steps)
+		}
+	}
+	for want, p := range map[string]Planner{
+		"0 rounds: want 1 at least": &Plan{Window: 1, Horizon: 1},
+		"a window of 0 steps and a horizon of 4: want 1 at least, and no shorter a horizon": &Plan{
+			Rounds: 1, Horizon: 4},
+		"a window of 5 steps and a horizon of 4: want 1 at least, and no shorter a horizon": &Plan{
+			Rounds: 1, Window: 5, Horizon: 4},
+		"0 rounds and 1 seeds: want 1 at least": &Aim{Seeds: 1},
+		"1 rounds and 0 seeds: want 1 at least": &Aim{Rounds: 1},
+		"2 seeds go with seeded noise, not with expected": &Aim{
+			Noise: lockstep.ExpectedNoise, Rounds: 1, Seeds: 2},
+	} {
+		if err := p.Check(); err == nil || err.Error() != want {
+			t.Errorf("%+v: %v, want %q", p, err, want)
+		}
 	}
 }
 
