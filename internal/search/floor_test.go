@@ -40,7 +40,7 @@ func TestWeights(t *testing.T) {
 			sum += w * d * d
 		}
 		// Sums of a few numbers in another order; no simulator's.
-		if want := total(target, way); math.Abs(sum-want) > 1e-9*want {
+		if want := total(target, way); !(math.Abs(sum-want) <= 1e-9*want) {
 			t.Errorf("%d steps: %v, want %v", n, sum, want)
 		}
 	}
@@ -101,13 +101,13 @@ func TestUnforeseen(t *testing.T) {
 	} {
 		u.Observe(&lockstep.Step{Index: c.step, Probs: probs, Lataccel: c.lataccel})
 		// An estimate's sums, in another order; no simulator's.
-		if math.Abs(u.Cost-c.want) > 1e-12 {
+		if !(math.Abs(u.Cost-c.want) <= 1e-12) {
 			t.Errorf("after step %d: %v, want %v", c.step, u.Cost, c.want)
 		}
 	}
 	u = NewUnforeseen(r)
 	u.Observe(&lockstep.Step{Index: 101, Probs: probs})
-	if want := w[1] * one; math.Abs(u.Cost-want) > 1e-12 {
+	if want := w[1] * one; !(math.Abs(u.Cost-want) <= 1e-12) {
 		t.Errorf("the last step: %v, want %v", u.Cost, want)
 	}
 }

@@ -84,6 +84,85 @@ func TestGains(t *testing.T) {
 	}
 }
 
+// TestKeepsBest: a generation that is as good or worse replaces nothing, whatever came first.
+func TestKeepsBest(t *testing.T) {
+	g, err := NewGains(lockstep.KindPID, 8, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var best lockstep.Native
+	var least float64
+	for generation, total := range []float64{4, 4, 5, math.NaN(), 3} {
+		var candidates []lockstep.Policy
+		if err := g.Next(func(c []lockstep.Policy) (results []lockstep.Result, err error) {
+			candidates = c
+			for k := range c {
+				cost := lockstep.Costs{Total: total + float64((k+2)%8)} // the least is 6's
+				results = append(results, lockstep.Result{Costs: cost})
+			}
+			return results, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if generation == 0 || total < 4 {
+			best, least = candidates[6].(lockstep.Native), total
+		}
+		if g.Best != best || g.Results[0].Costs.Total != least {
+			t.Errorf("generation %d, of %v: the best is %v with %v, want %v", generation, total,
+				g.Best, g.Results, best)
+		}
+	}
+}
+
+// TestDrawn: candidates are drawn about the mean, with the widths, the step size and the
+// covariance of the distribution, and within the gains' limits.
+func TestDrawn(t *testing.T) {
+	const population = 20_000
+	g, err := NewGains(lockstep.KindPID, population, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.step, g.c = 0.25, [][]float64{{4, -1.5, 0.5}, {-1.5, 1, 0.25}, {0.5, 0.25, 0.5}}
+	for i := range g.gains {
+		g.mean[i], g.gains[i].Low, g.gains[i].High = float64(i+1), -100, 100
+	}
+	drawn := func() (all [][]float64) {
+		for _, p := range g.candidates()[1:] {
+			all = append(all, lockstep.GainsOf(p))
+		}
+		return all
+	}
+	var mean [3]float64
+	var c [3][3]float64
+	for _, gains := range drawn() {
+		for i, x := range gains {
+			y := (x - g.mean[i]) / (g.gains[i].Width * g.step)
+			mean[i] += y / population
+			for j, x := range gains {
+				c[i][j] += y * (x - g.mean[j]) / (g.gains[j].Width * g.step) / population
+			}
+		}
+	}
+	for i := range c {
+		for j, x := range c[i] { // of so many: five times what they differ by
+			if d := math.Abs(x - g.c[i][j]); !(d <= 5*math.Sqrt(2.0/population)*4) ||
+				!(math.Abs(mean[i]) <= 5*math.Sqrt(4.0/population)) {
+				t.Errorf("mean %v, covariance %v, want 0 and %v", mean, c, g.c)
+			}
+		}
+	}
+	for i := range g.gains {
+		g.gains[i].Low, g.gains[i].High = g.mean[i]-0.01, g.mean[i]+0.02
+	}
+	for _, gains := range drawn() {
+		for i, x := range gains {
+			if x < g.gains[i].Low || x > g.gains[i].High {
+				t.Fatalf("gain %d is %v, want %v to %v", i, x, g.gains[i].Low, g.gains[i].High)
+			}
+		}
+	}
+}
+
 // TestKinds: the kinds that can be searched are those that have gains, and errors name them.
 func TestKinds(t *testing.T) {
 	names := Kinds()

@@ -290,6 +290,31 @@ func TestAimQuadratic(t *testing.T) {
 	}
 }
 
+// TestAimedAt: targets move by what lies between two knots' offsets where the steps cost, by parts
+// of eight, and nowhere else.
+func TestAimedAt(t *testing.T) {
+	r := &lockstep.Route{TargetLataccel: make([]float64, lockstep.ControlStartIdx+20)}
+	for i := range r.TargetLataccel {
+		r.TargetLataccel[i] = float64(i)
+	}
+	aimed := aimedAt(r, []float64{16, -8, 24, 8})
+	for i, got := range aimed.TargetLataccel {
+		want := float64(i)
+		switch h := float64(i - lockstep.ControlStartIdx); {
+		case h >= 16:
+			want += 24 - 2*(h-16)
+		case h >= 8:
+			want += -8 + 4*(h-8)
+		case h >= 0:
+			want += 16 - 3*h
+		}
+		if got != want || r.TargetLataccel[i] != float64(i) {
+			t.Errorf("row %d: %v, want %v; the route itself has %v", i, got, want,
+				r.TargetLataccel[i])
+		}
+	}
+}
+
 // TestPlanNeverWorse: what is chosen costs no more than the policy alone; both are rolled
 // out again.
 func TestPlanNeverWorse(t *testing.T) {
@@ -343,12 +368,15 @@ func TestPlanNeverWorse(t *testing.T) {
 	}
 }
 
-// TestPlanGoesOn: what a step plans in few rounds costs no more than what the step before it had
-// planned in many, with the policy's action behind that.
+// TestPlanGoesOn: a step begins with what the step before it has planned, and the policy's action
+// behind that, and what it plans costs no more, also where it finds nothing.
 func TestPlanGoesOn(t *testing.T) {
 	sim, routes := shortRoutes(t)
-	plan := Plan{Rounds: 6, Window: 1, Horizon: 5}
-	d, err := plan.depart(t.Context(), sim, routes, lockstep.DefaultPID())
+	defer func(was []float64) { dampings = was }(dampings)
+	some, none := dampings, []float64{1e30, 1e30, 1e30, 1e30}
+	plan := Plan{Rounds: 1, Window: 1, Horizon: 5}
+	f := &failing{StepSimulator: sim, fails: -1}
+	d, err := plan.depart(t.Context(), f, routes, lockstep.DefaultPID())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -358,7 +386,9 @@ func TestPlanGoesOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		costs := func() []float64 { // of what is planned, and the policy behind it
+		known := min(at, 1) * (plan.Horizon - 1) // steps that were planned before
+		// cost is what is planned and the policy behind it, and what that costs.
+		cost := func() (commands, costs []float64) {
 			free, err := d.policyTrial(t.Context(), shot, at, plan.Horizon)
 			if err != nil {
 				t.Fatal(err)
@@ -366,28 +396,37 @@ func TestPlanGoesOn(t *testing.T) {
 			var offsets [][][]float64
 			for i, table := range d.tables {
 				offset := plus(table[at:at+plan.Horizon], -1, free.free[i])
-				clear(offset[max(0, d.planned-at):])
+				clear(offset[known:])
 				offsets = append(offsets, [][]float64{offset})
 			}
 			is, err := d.try(t.Context(), shot, at, free, offsets)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return []float64{is.cost(0, 0), is.cost(1, 0)}
+			return f.rolled[len(f.rolled)-1], []float64{is.cost(0, 0), is.cost(1, 0)}
 		}
-		before := costs()
-		for _, plan.Rounds = range []int{1, 6} {
+		for _, dampings = range [][]float64{none, some} {
+			begin, before := cost()
+			f.rolled = nil
 			if err := d.window(t.Context(), at, plan.Horizon); err != nil {
 				t.Fatal(err)
 			}
-			after := costs()
-			for i := range routes {
-				if !(after[i] <= before[i]*(1+1e-12)) { // differences of actions round
-					t.Errorf("step %d, route %d, %d rounds: what is planned costs %v, and before %v",
-						at, i, plan.Rounds, after[i], before[i])
+			tried := f.rolled[1]
+			each := len(tried) / len(begin)
+			for k, u := range begin {
+				if tried[k*each] != u {
+					t.Errorf("step %d, route %d: it begins with %v, want %v", at+k/2, k%2,
+						tried[k*each], u)
 				}
 			}
-			before = after
+			known = plan.Horizon
+			_, after := cost()
+			for i := range routes {
+				if !(after[i] <= before[i]*(1+1e-12)) { // differences of actions round
+					t.Errorf("step %d, route %d: what is planned costs %v, and before %v", at, i,
+						after[i], before[i])
+				}
+			}
 		}
 		if err := d.drive(t.Context(), at, 1); err != nil {
 			t.Fatal(err)
@@ -553,6 +592,15 @@ func TestQuadratic(t *testing.T) {
 	}
 	if got := newQuadratic(2).least(0.1); !slices.Equal(got, []float64{0, 0}) {
 		t.Errorf("%v where it is flat, want none", got)
+	}
+	diagonal := newQuadratic(2)
+	diagonal.add(2, 1, []float64{1, 0})  // 2·(1+x)²
+	diagonal.add(3, -4, []float64{0, 2}) // 3·(2y-4)²
+	got, mean := diagonal.least(0.5), float64(2+12)/2
+	for k, want := range []float64{-2 / (2 + 0.5*mean), 24 / (12 + 0.5*mean)} {
+		if !(math.Abs(got[k]-want) <= 1e-12) {
+			t.Errorf("with a damping of half of the mean: %v, want %v at %d", got, want, k)
+		}
 	}
 	if got := q.least(1e9); math.Abs(got[0]) > 1e-6 || math.Abs(got[1]) > 1e-6 {
 		t.Errorf("%v with all damping, want none", got)
