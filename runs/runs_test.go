@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"math"
 	"math/rand/v2"
@@ -15,11 +16,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"lockstep"
+	"lockstep/internal/fileio"
 	"lockstep/internal/simtest"
 )
 
@@ -387,6 +390,55 @@ func TestLinked(t *testing.T) {
 		if now, err := os.ReadFile(theirs); err != nil || string(now) != text {
 			t.Errorf("their file holds %q, %v", now, err)
 		}
+	}
+}
+
+// moved is a disk on which a file that is locked is another by then, so many times.
+type moved struct {
+	fileio.FileSystem
+	times, locks int
+}
+
+func (d *moved) Lock(path string) (fileio.File, error) {
+	d.locks++
+	return d.FileSystem.Lock(path)
+}
+
+func (d *moved) SameFile(a, b fs.FileInfo) bool {
+	return d.locks > d.times && d.FileSystem.SameFile(a, b)
+}
+
+// TestMoved: results that are replaced between opening and locking are opened again, ten times.
+func TestMoved(t *testing.T) {
+	for times, want := range map[int]int{0: 1, 1: 2, 10: 11, 11: 11, 1000: 11} {
+		disk := &moved{FileSystem: fileio.Disk, times: times}
+		fileio.Disk = disk
+		p, _ := sweep(1, 2)
+		j, err := OpenJournal(t.TempDir(), p)
+		fileio.Disk = disk.FileSystem
+		if (err == nil) != (times <= 10) || disk.locks != want ||
+			err != nil && !strings.Contains(err.Error(), "removed or replaced under way") {
+			t.Errorf("replaced %d times: %v after %d locks, want %d", times, err, disk.locks, want)
+		}
+		j.Close()
+	}
+}
+
+// TestStops: when results can no longer be kept, the engine is not asked for all others.
+func TestStops(t *testing.T) {
+	p, jobs := sweep(1, 2000)
+	dir := t.TempDir()
+	s := newToy(1)
+	s.stop = func(n int) {
+		if n == 1 {
+			if err := os.Remove(filepath.Join(dir, resultsName)); err != nil {
+				t.Error(err)
+			}
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := emitted(t.Context(), s, p, jobs, dir); err == nil || len(s.computed) == len(jobs) {
+		t.Errorf("%v, after %d of %d results", err, len(s.computed), len(jobs))
 	}
 }
 

@@ -96,8 +96,16 @@ func open01(high, low uint32) float64 {
 	return math.Ldexp(float64(n)+0.5, -52)
 }
 
-// betaVariate is a variate of Beta(1+sp0, 1+sp1): Cheng's BB.
+// betaVariate is a variate of Beta(1+sp0, 1+sp1).
 func betaVariate(sp [2]float32, seed, id uint64, step int) float32 {
+	return cheng(sp, func(attempt uint32) (u1, u2 float64) {
+		w0, w1, w2, w3 := words(seed, id, uint32(step), attempt)
+		return open01(w0, w1), open01(w2, w3)
+	})
+}
+
+// cheng is Cheng's BB, from pairs of numbers inside (0, 1).
+func cheng(sp [2]float32, draw func(attempt uint32) (u1, u2 float64)) float32 {
 	small, large := float64(sp[0]), float64(sp[1])
 	if small > large {
 		small, large = large, small
@@ -111,8 +119,7 @@ func betaVariate(sp [2]float32, seed, id uint64, step int) float32 {
 	gamma := a + 1/lambda
 	x := a / sum
 	for attempt := uint32(0); attempt < 32; attempt++ {
-		w0, w1, w2, w3 := words(seed, id, uint32(step), attempt)
-		u1, u2 := open01(w0, w1), open01(w2, w3)
+		u1, u2 := draw(attempt)
 		v := lambda * logarithm(u1/(1-u1))
 		if v > 600 {
 			v = 600

@@ -1,0 +1,222 @@
+package runs
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockstep"
+	"lockstep/internal/defaults"
+)
+
+// shortInputs are inputs with routes of a few steps, in a folder.
+func shortInputs(t *testing.T, routes int, controllers ...string) (in Inputs, folder string) {
+	t.Helper()
+	model, from, err := defaults.Write(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(from, "*.csv"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	folder = t.TempDir()
+	for i := range routes {
+		rows := append(slices.Clone(lines[:1]), lines[1:104+i]...)
+		err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("r%d.csv", i)),
+			bytes.Join(rows, nil), 0o666)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return Inputs{Model: model, Data: []string{folder}, Limit: -1, SeedPrefix: "./data",
+		Profile: lockstep.Profile{}.String(),
+		Engine:  "batched", Controllers: controllers}, folder
+}
+
+// TestParts: a shard loads the routes of its own rollouts and no others, whatever these are by
+// now; what it comes to is what all rollouts come to in one go. More routes than the plan has, or
+// fewer, or another where one is needed, are refused.
+func TestParts(t *testing.T) {
+	in, folder := shortInputs(t, 3, "zero", "pid")
+	o, err := in.Open(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	var want []Result
+	err = (&Work{Simulator: o.Simulator, Jobs: o.Jobs, Options: lockstep.Options{
+		Shortcuts: lockstep.CostOnly,
+	}}).Stream(t.Context(), func(i int, r lockstep.Result) { want = append(want, NewResult(i, r)) })
+	if err != nil || len(want) != 6 {
+		t.Fatal(want, err)
+	}
+	dir := t.TempDir()
+	if err := o.WritePlan(dir, 4); err != nil { // of 1, 2, 1 and 2 rollouts
+		t.Fatal(err)
+	}
+	good := map[string][]byte{}
+	for i := range 3 {
+		name := filepath.Join(folder, fmt.Sprintf("r%d.csv", i))
+		if good[name], err = os.ReadFile(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put := func(broken map[int]bool) {
+		t.Helper()
+		for i := range 3 {
+			name := filepath.Join(folder, fmt.Sprintf("r%d.csv", i))
+			text := good[name]
+			if broken[i] {
+				text = []byte("no route\n")
+			}
+			if err := os.WriteFile(name, text, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for shard := range 4 {
+		from, to := o.Plan.Range(shard)
+		needed := map[int]bool{}
+		for j := from; j < to; j++ {
+			needed[j%3] = true
+		}
+		put(needed)
+		if file, err := RunShard(t.Context(), dir, shard, Inputs{}, 1, nil); err == nil {
+			t.Errorf("shard %d is in %s without its routes", shard, file)
+		}
+		extra := filepath.Join(folder, "r3.csv")
+		if err := os.WriteFile(extra, good[filepath.Join(folder, "r0.csv")], 0o666); err != nil {
+			t.Fatal(err)
+		}
+		put(nil)
+		if _, err := RunShard(t.Context(), dir, shard, Inputs{}, 1, nil); err == nil ||
+			err.Error() != "this machine would compute something else than planned: 4 routes, there 3" {
+			t.Errorf("shard %d, a route too many: %v", shard, err)
+		}
+		if err := os.Remove(extra); err != nil {
+			t.Fatal(err)
+		}
+		others := map[int]bool{}
+		for i := range 3 {
+			others[i] = !needed[i]
+		}
+		put(others)
+		done := 0
+		if _, err := RunShard(t.Context(), dir, shard, Inputs{}, 1, func() { done++ }); err != nil ||
+			done != to-from {
+			t.Errorf("shard %d, where others' routes are none: %v, %d rollouts are told", shard, err,
+				done)
+		}
+	}
+	m, err := Merge(dir)
+	if err != nil || len(m.Results) != len(want) {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	for i, r := range m.Results {
+		if !r.same(want[i]) {
+			t.Errorf("rollout %d: %+v, want %+v", i, r, want[i])
+		}
+	}
+	for _, shard := range []int{-1, 4, 5} {
+		_, err := RunShard(t.Context(), dir, shard, Inputs{}, 1, nil)
+		if want := fmt.Sprintf("shard %d: the plan has 4, from 0 on", shard); err == nil ||
+			err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// TestAbsolute: what is a file is found from any folder, and what is a name stays one.
+func TestAbsolute(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := Inputs{
+		Model: "m.onnx", Data: []string{"a", "/b"},
+		Controllers: []string{"pid", "zero", "p.json", "c.py", "/d.py", "pid_1_2_3"},
+	}
+	got, err := in.absolute()
+	here := func(name string) string { return filepath.Join(dir, name) }
+	want := []string{"pid", "zero", here("p.json"), here("c.py"), "/d.py", "pid_1_2_3"}
+	if err != nil || got.Model != here("m.onnx") {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if !slices.Equal(got.Controllers, want) {
+		t.Errorf("controllers %q, want %q", got.Controllers, want)
+	}
+	if want := []string{here("a"), "/b"}; !slices.Equal(got.Data, want) {
+		t.Errorf("data %q, want %q", got.Data, want)
+	}
+	if in.Controllers[2] != "p.json" || in.Data[0] != "a" {
+		t.Errorf("the caller's inputs are others now: %+v", in)
+	}
+}
+
+// TestController: a plan holds what a controller is made of, or refuses it.
+func TestController(t *testing.T) {
+	for _, c := range []struct {
+		policy lockstep.Policy
+		want   Controller
+		fails  string
+	}{
+		{lockstep.PID{P: 1}, Controller{Name: "pid_1_0_0"}, ""},
+		{&lockstep.Batch{Name: "b", SHA256: "12", Made: []string{"x", "y"}},
+			Controller{Name: "b", SHA256: "12", Made: "x\ny"}, ""},
+		{&lockstep.Batch{Name: "b"}, Controller{Name: "b"}, "controller b: nobody knows the hash"},
+	} {
+		got, err := NewController(c.policy)
+		if got != c.want || (err == nil) != (c.fails == "") ||
+			err != nil && !strings.HasPrefix(err.Error(), c.fails) {
+			t.Errorf("%v: %+v, %v; want %+v, %q", c.policy, got, err, c.want, c.fails)
+		}
+	}
+	sum, err := HashProgram("")
+	if file, e := os.Executable(); e == nil {
+		own, e := HashProgram(file)
+		if err != nil || e != nil || sum != own || len(sum) != 64 {
+			t.Errorf("this program is %q (%v), its file %q (%v)", sum, err, own, e)
+		}
+	}
+	if sum, err := HashProgram(filepath.Join(t.TempDir(), "none")); err == nil || sum != "" {
+		t.Errorf("a program that is not there has the hash %q", sum)
+	}
+}
+
+// TestDifferenceText: what two plans differ in is told with both values, this one's last.
+func TestDifferenceText(t *testing.T) {
+	made := func(c Controller) *Plan {
+		p, _ := sweep(1, 1)
+		p.Controllers = []Controller{{Name: "first"}, c}
+		return p
+	}
+	for _, c := range []struct {
+		a, b Controller
+		want string
+	}{
+		{Controller{"a", "1", "x"}, Controller{"b", "1", "y"}, `controller 1 is "b" (1), there it is "a" (1)`},
+		{Controller{"a", "1", "x"}, Controller{"a", "2", "y"}, `controller 1 is "a" (2), there it is "a" (1)`},
+		{Controller{"a", "1", "x"}, Controller{"a", "", "x"}, `controller 1 is "a", there it is "a" (1)`},
+		{Controller{"a", "1", "x\nz"}, Controller{"a", "1", "y\nz\nw"},
+			"controller 1 is made of y, w, there of x"},
+		{Controller{"a", "1", "x\nz"}, Controller{"a", "1", "x"},
+			"controller 1 is made of nothing else, there of z"},
+		{Controller{"a", "1", "x"}, Controller{"a", "1", "x"}, ""},
+	} {
+		if got := made(c.a).Difference(made(c.b)); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}

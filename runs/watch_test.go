@@ -1,0 +1,153 @@
+package runs
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep"
+	"lockstep/internal/simtest"
+)
+
+// TestWatchText: what is watched is told in full: how far it is, what failed, and the controllers,
+// the best first, those whose mean is no number last, and no more than ten of them.
+func TestWatchText(t *testing.T) {
+	p, _ := sweep(4, 2)
+	for i := range p.Controllers {
+		p.Controllers[i].Name = fmt.Sprintf("c%d", i)
+	}
+	w := &Progress{
+		Plan: p, Finished: 6, Failed: 1, Rate: 0.5, Last: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		Results: map[int]Result{
+			0: {Costs: lockstep.Costs{Total: math.NaN()}}, // controller 0, route 0
+			3: {Costs: lockstep.Costs{Total: 9}},
+			4: {Costs: lockstep.Costs{Total: 2}}, 5: {Err: "it fails"},
+			6: {Costs: lockstep.Costs{Total: 3}}, 7: {Costs: lockstep.Costs{Total: 6}},
+		},
+	}
+	row := func(name string, routes int, cost string) string {
+		return fmt.Sprintf("%-40s %d of 2 routes, average total_cost so far: %6s\n", name, routes,
+			cost)
+	}
+	want := "6 of 8 rollouts, 0.5/s, 4s left, 1 failed, last at 03:04:05\n" + row("c2", 1, "2.0") +
+		row("c3", 2, "4.5") + row("c1", 1, "9.0") + row("c0", 1, "nan")
+	told := func() string {
+		var text strings.Builder
+		w.WriteText(&text)
+		first, rest, _ := strings.Cut(text.String(), "\n")
+		if first != fmt.Sprintf("toy, %v", p.Profile) {
+			t.Errorf("the first line is %q", first)
+		}
+		return rest
+	}
+	if got := told(); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	// A controller without any result is not told of, nor is a failure where there is none.
+	w.Failed, w.Last, w.Rate = 0, time.Time{}, 0
+	w.Results = map[int]Result{5: {Costs: lockstep.Costs{Total: 1}}}
+	if got, want := told(), "6 of 8 rollouts\n"+row("c2", 1, "1.0"); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	for _, n := range []int{mostWatched, mostWatched + 1, mostWatched + 3} {
+		p, _ = sweep(n, 2)
+		w.Plan, w.Finished, w.Results = p, 2*n, map[int]Result{}
+		want = fmt.Sprintf("%d of %d rollouts\n", 2*n, 2*n)
+		for i := range n {
+			p.Controllers[i].Name = fmt.Sprintf("c%d", i)
+			w.Results[2*i] = Result{Costs: lockstep.Costs{Total: float64(i)}}
+			if i < mostWatched {
+				want += row(p.Controllers[i].Name, 1, fmt.Sprintf("%d.0", i))
+			}
+		}
+		if n > mostWatched {
+			want += fmt.Sprintf("and %d others\n", n-mostWatched)
+		}
+		if got := told(); got != want {
+			t.Errorf("%d controllers: %s\nwant\n%s", n, got, want)
+		}
+	}
+	p.Planning = &Planning{Steps: 9}
+	if got, want := told(), "26 of 18 choices\n"; got != want {
+		t.Errorf("choices: %s\nwant\n%s", got, want)
+	}
+}
+
+// TestRate: the rate is that of the results behind the first one, and none is told where it cannot
+// be known: of one result, or of results that came at once.
+func TestRate(t *testing.T) {
+	for _, c := range []struct {
+		at   []int64 // ms
+		want float64
+	}{
+		{nil, 0}, {[]int64{5000}, 0}, {[]int64{5000, 5000, 5000}, 0}, {[]int64{5000, 9000}, 0.25},
+		{[]int64{5000, 6000, 9000}, 0.5},
+	} {
+		p, _ := sweep(1, 5)
+		dir := t.TempDir()
+		if err := p.adopt(dir); err != nil {
+			t.Fatal(err)
+		}
+		text := head(p.Key())
+		for i, ms := range c.at {
+			r := Result{Rollout: i, Err: map[bool]string{true: "it fails"}[i == 1]}
+			text = appendLine(text, p.Key(), r, ms)
+		}
+		if err := os.WriteFile(filepath.Join(dir, resultsName), text, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		w, err := Watch(dir)
+		if err != nil || w.Rate != c.want || w.Finished != len(c.at) || w.Done() ||
+			w.Failed != map[bool]int{true: 1}[len(c.at) > 1] {
+			t.Errorf("results at %v: %+v, %v; want a rate of %v", c.at, w, err, c.want)
+		}
+		if n := len(c.at); n > 0 && !w.Last.Equal(time.UnixMilli(c.at[n-1])) {
+			t.Errorf("results at %v: the last at %v", c.at, w.Last)
+		}
+	}
+}
+
+// TestBars: bars go from the least to the most, evenly picked where there are many, the last
+// among them; where all are one, or not finite, they lie.
+func TestBars(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	var many []float64
+	for i := range 150 {
+		many = append(many, float64(i/50))
+	}
+	for _, c := range []struct {
+		values []float64
+		want   string
+	}{
+		{[]float64{0, 1, 2, 3, 4, 5, 6, 7}, "▁▂▃▄▅▆▇█"},
+		{[]float64{7, 3.5, nan, 0}, "█▄ ▁"},
+		{[]float64{3, 3}, "▁▁"},
+		{[]float64{0, inf, 1}, "▁▁▁"},
+		{[]float64{-inf, 0}, "▁▁"},
+		{[]float64{nan}, " "},
+		{many, strings.Repeat("▁", 20) + strings.Repeat("▄", 20) + strings.Repeat("█", 20)},
+		{append(many[:59:59], 100), strings.Repeat("▁", 59) + "█"},
+	} {
+		if got := bars(c.values); got != c.want {
+			t.Errorf("%v: %q, want %q", c.values, got, c.want)
+		}
+	}
+}
+
+// TestBits: numbers are kept as bits.
+func TestBits(t *testing.T) {
+	all := []float64{0, math.Copysign(0, -1), 1, math.NaN(), math.Inf(-1), math.MaxFloat64,
+		math.Float64frombits(0x7ff8000000000123)}
+	line := appendLine(nil, "k", Result{Rollout: 1, Chosen: all}, 7)
+	r, ms, err := parseLine(line[:len(line)-1], "k", 2)
+	if err := simtest.Same("chosen", r.Chosen, all); err != nil {
+		t.Error(err)
+	}
+	if err != nil || ms != 7 || r.Rollout != 1 {
+		t.Errorf("%+v, at %d, %v", r, ms, err)
+	}
+}
