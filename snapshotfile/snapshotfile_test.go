@@ -1,6 +1,7 @@
 package snapshotfile_test
 
 import (
+	"fmt"
 	"math"
 	"reflect"
 	"strings"
@@ -54,5 +55,63 @@ func TestBytes(t *testing.T) {
 	const want = "a snapshot of version 2, this program reads version 1"
 	if _, err := snapshotfile.Unmarshal([]byte(later)); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// TestLies: a header that says other lengths than there are numbers is refused, with what it says;
+// so is one that is none. Snapshots of no rollouts, and of rollouts without numbers, are read.
+func TestLies(t *testing.T) {
+	s := &lockstep.Snapshot{Rollouts: []lockstep.RolloutState{
+		{Route: "a", Lataccel: []float64{1, 2}, Action: []float64{3, 4}, Policy: []float64{5}},
+	}}
+	data, err := snapshotfile.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const more = "the snapshot of route \"a\": %d numbers, more than the file has"
+	const other = "the snapshot has 44 bytes of numbers, its header says %d"
+	for lengths, want := range map[string]string{
+		"[2,2,1]":                   "",
+		"[1,2,2]":                   "the snapshot is damaged: its checksum is another",
+		"[-1,5,1]":                  fmt.Sprintf(more, -1),
+		"[0,0,5]":                   "the snapshot is damaged: its checksum is another",
+		"[0,0,0]":                   fmt.Sprintf(other, 4),
+		"[2,2,0]":                   fmt.Sprintf(other, 36),
+		"[2,2,2]":                   fmt.Sprintf(other, 52),
+		"[5,5,5]":                   fmt.Sprintf(other, 124),
+		"[6,0,0]":                   fmt.Sprintf(more, 6),
+		"[2305843009213693957,0,0]": fmt.Sprintf(more, 2305843009213693957),
+		"[40,0,0]":                  fmt.Sprintf(more, 40),
+	} {
+		text := strings.Replace(string(data), "[2,2,1]", lengths, 1)
+		read, err := snapshotfile.Unmarshal([]byte(text))
+		if want == "" && !reflect.DeepEqual(read, s) ||
+			want != "" && (err == nil || err.Error() != want) {
+			t.Errorf("lengths %s: %+v, %v; want %q", lengths, read, err, want)
+		}
+	}
+	const none = "not a snapshot: it does not begin with a snapshot's header"
+	for _, text := range []string{
+		"", "\n", "{}\n\x00\x00\x00\x00", "text", "text\n", string(data[:9]),
+	} {
+		if _, err := snapshotfile.Unmarshal([]byte(text)); err == nil || err.Error() != none {
+			t.Errorf("%q: %v, want %s", text, err, none)
+		}
+	}
+	for _, s := range []*lockstep.Snapshot{
+		{Step: 3}, {Rollouts: []lockstep.RolloutState{{Route: "b"}, {Route: "c", Err: "no"}}},
+	} {
+		data, err := snapshotfile.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if read, err := snapshotfile.Unmarshal(data); !reflect.DeepEqual(read, s) {
+			t.Errorf("%+v reads back as %+v, %v", s, read, err)
+		}
+		for n := range data {
+			if _, err := snapshotfile.Unmarshal(data[:n]); err == nil {
+				t.Errorf("%d of %d bytes of %+v are read", n, len(data), s)
+			}
+		}
 	}
 }

@@ -527,7 +527,7 @@ func (s *Stepper) rollThere(ctx context.Context, there Elsewhere, commands, cost
 }
 
 // learn enters what rolling from a step to before another came to. It returns the step
-// at which that ended, because all have failed.
+// at which that ended, because all have ended or failed.
 func (s *Stepper) learn(there Elsewhere, first, end int, commands []float64) int {
 	m, over := len(s.jobs), first
 	for i := range s.jobs {
@@ -549,7 +549,7 @@ func (s *Stepper) learn(there Elsewhere, first, end int, commands []float64) int
 			over = max(over, at+1)
 			continue
 		}
-		over = end
+		over = max(over, to)
 	}
 	return over
 }

@@ -1,0 +1,722 @@
+package stepping
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockstep"
+	"lockstep/internal/simtest"
+)
+
+// toy is rollouts whose lataccel is a number of the step and the command, here or elsewhere.
+type toy struct {
+	jobs             []lockstep.Job
+	lataccel, action [][]float64
+	fails            map[int]int // at which step a rollout does
+	there            bool        // the rollouts are elsewhere, and can roll
+	failed           map[int]int // those of which the host may ask
+	asked            [][]int     // which rollouts ran, of each Step and Observe
+	fetched, closed  int
+	memory           error // of rollout 1
+	fetch            error
+}
+
+var errToy = errors.New("it breaks")
+
+func (e *toy) put(i, step int, command float64) {
+	e.action[i][step] = command
+	e.lataccel[i][step] = float64(1000*step) + float64(100*i) + command
+}
+
+func (e *toy) Step(step int, running []int, commands []float64, fail func(int, error)) {
+	e.asked = append(e.asked, slices.Clone(running))
+	for _, i := range running {
+		if at, ok := e.fails[i]; ok && at == step {
+			fail(i, errToy)
+			continue
+		}
+		e.put(i, step, commands[i])
+	}
+}
+
+func (e *toy) Observe(_ context.Context, step int, running []int, into []float32) error {
+	e.asked = append(e.asked, slices.Clone(running))
+	for _, i := range running {
+		for k := range lockstep.ObservationSize {
+			into[lockstep.ObservationSize*i+k] = float32(step)
+		}
+	}
+	return nil
+}
+
+func (e *toy) Histories(i int) (lataccel, action []float64) { return e.lataccel[i], e.action[i] }
+
+func (e *toy) Memory(i int) ([]float64, error) {
+	if i == 1 && e.memory != nil {
+		return nil, e.memory
+	}
+	if e.jobs[i].Policy == nil {
+		return nil, nil
+	}
+	return []float64{float64(i), 0.5}, nil
+}
+
+func (e *toy) Restore(i, _ int, lataccel, action, _ []float64) error {
+	copy(e.lataccel[i], lataccel)
+	copy(e.action[i], action)
+	return nil
+}
+
+func (e *toy) Result(i int) lockstep.Result {
+	return lockstep.Result{Costs: lockstep.Costs{Total: float64(i)}}
+}
+
+func (e *toy) Cost(i, step int) float64 { return float64(10*step + i) }
+
+func (e *toy) Elsewhere() Elsewhere {
+	if e.there {
+		return e
+	}
+	return nil
+}
+
+func (e *toy) Close() error { e.closed++; return nil }
+
+func (e *toy) Fetch(context.Context) error { e.fetched++; return e.fetch }
+
+func (e *toy) Failure(i int) (int, error) {
+	if at, ok := e.failed[i]; ok {
+		return at, errToy
+	}
+	return 0, nil
+}
+
+func (e *toy) Fork(
+	context.Context, []lockstep.Job, lockstep.Options, *lockstep.Snapshot, []int, lockstep.Noise,
+) (lockstep.Stepper, error) {
+	return nil, errors.New("forked there")
+}
+
+func (e *toy) CanRoll() bool { return true }
+
+// Roll computes rollouts that are over, too: what that makes means nothing.
+func (e *toy) Roll(first int, commands, costs, lataccels []float64) error {
+	m := len(e.jobs)
+	for h := range len(commands) / m {
+		for i := range m {
+			step := first + h
+			if at, ok := e.fails[i]; ok && at <= step && at < len(e.lataccel[i]) {
+				if _, told := e.failed[i]; !told && at == step {
+					e.failed[i] = at
+				}
+				continue
+			}
+			x := -1.0
+			if step < len(e.lataccel[i]) {
+				e.put(i, step, commands[h*m+i])
+				if x = e.lataccel[i][step]; step >= lockstep.ControlStartIdx &&
+					step < lockstep.CostEndIdx {
+					costs[i] += e.Cost(i, step)
+				}
+			}
+			if lataccels != nil {
+				lataccels[h*m+i] = x
+			}
+		}
+	}
+	return nil
+}
+
+// source makes steppers of toys.
+type source struct {
+	lockstep.StepSimulator
+	fails map[int]int
+	there bool
+	last  *toy
+}
+
+func (*source) Profile() lockstep.Profile { return lockstep.Profile{} }
+
+func (s *source) Reset(
+	_ context.Context, jobs []lockstep.Job, opts lockstep.Options,
+) (lockstep.Stepper, error) {
+	if err := Check(jobs, opts); err != nil {
+		return nil, err
+	}
+	e := &toy{jobs: jobs, fails: s.fails, there: s.there, failed: map[int]int{}}
+	for i := range jobs {
+		n := jobs[i].End(opts.Shortcuts)
+		e.lataccel = append(e.lataccel, make([]float64, n))
+		e.action = append(e.action, make([]float64, n))
+	}
+	s.last = e
+	return New(e, s, "model", jobs, opts), nil
+}
+
+func (s *source) reset(t *testing.T, jobs []lockstep.Job) *Stepper {
+	t.Helper()
+	stepper, err := s.Reset(t.Context(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stepper.(*Stepper)
+}
+
+// jobsOf are jobs of routes of so many rows, every second of which has a policy.
+func jobsOf(rows ...int) (jobs []lockstep.Job) {
+	for i, n := range rows {
+		r := &lockstep.Route{Name: fmt.Sprint("r", i)}
+		for _, column := range r.Columns() {
+			*column = make([]float64, n)
+		}
+		jobs = append(jobs, lockstep.Job{Route: r})
+		if i%2 == 1 {
+			jobs[i].Policy = lockstep.Zero{}
+		}
+	}
+	return jobs
+}
+
+// TestCheck: jobs that no stepper can hold are refused, by the first that is wrong.
+func TestCheck(t *testing.T) {
+	const either = "either all jobs have a teacher or none has"
+	teacher := &lockstep.Trajectory{Lataccel: make([]float64, 600), Action: make([]float64, 600)}
+	for want, change := range map[string]func(jobs []lockstep.Job) []lockstep.Job{
+		"":        func(jobs []lockstep.Job) []lockstep.Job { return jobs },
+		"no jobs": func(jobs []lockstep.Job) []lockstep.Job { return jobs[:0] },
+		"job 1: route r1, controller zero, step 0: " + either: func(
+			jobs []lockstep.Job,
+		) []lockstep.Job {
+			jobs[0].Teacher, jobs[2].Teacher = teacher, teacher
+			return jobs
+		},
+		"job 2: route r2, step 0: " + either: func(
+			jobs []lockstep.Job,
+		) []lockstep.Job {
+			jobs[2].Teacher = teacher
+			return jobs
+		},
+		"job 2: route , step 0: no route": func(jobs []lockstep.Job) []lockstep.Job {
+			jobs[2].Route = nil
+			return jobs
+		},
+	} {
+		err := Check(change(jobsOf(110, 110, 110)), lockstep.Options{})
+		if text := fmt.Sprint(err); text != want && !(want == "" && err == nil) {
+			t.Errorf("%s, want %q", text, want)
+		}
+	}
+	jobs := jobsOf(110, 110)
+	jobs[0].Teacher, jobs[1].Teacher = teacher, teacher
+	if err := Check(jobs, lockstep.Options{}); err != nil {
+		t.Errorf("all jobs have a teacher: %v", err)
+	}
+}
+
+// TestBooks steps rollouts that end at different steps, and two that fail: at each step the books
+// say what runs, what was reached, what it cost, and what a snapshot holds.
+func TestBooks(t *testing.T) {
+	jobs := jobsOf(104, 106, 102, 102)
+	src := &source{fails: map[int]int{3: 22}}
+	s := src.reset(t, jobs)
+	ends := []int{104, 106, 102, 22}
+	const nan = 30 // rollout 2's command is none there
+	ends[2] = nan
+	now := make([]float64, 4)
+	for step := lockstep.ContextLength; step < 106; step++ {
+		if s.Index() != step || s.Done() {
+			t.Fatalf("step %d: at %d, done is %v", step, s.Index(), s.Done())
+		}
+		commands := []float64{1, math.NaN(), 2, 3} // that of a policy is ignored
+		if step == nan {
+			commands[2] = math.NaN()
+		}
+		if err := s.Step(t.Context(), commands, now); err != nil {
+			t.Fatal(err)
+		}
+		var running []int
+		for i := range jobs {
+			over := step >= ends[i]
+			if !over {
+				running = append(running, i)
+			}
+			failed := over && i > 1
+			// Where rollout 3 fails it runs, and where 2 does it is not asked.
+			if step == 22 && i == 3 {
+				running = append(running, i)
+			}
+			want := float64(1000*min(step, ends[i]-1)) + float64(100*i) + commands[i]
+			if failed {
+				want = math.NaN()
+			}
+			if got := now[i]; math.Float64bits(got) != math.Float64bits(want) && i != 1 {
+				t.Errorf("step %d, rollout %d: %v, want %v", step, i, got, want)
+			}
+			cost := 0.0
+			switch {
+			case failed:
+				cost = math.NaN()
+			case step >= lockstep.ControlStartIdx && !over:
+				cost = float64(10*step + i)
+			}
+			if got := s.Cost(i); got != cost && !(got != got && cost != cost) {
+				t.Errorf("step %d, rollout %d: a cost of %v, want %v", step, i, got, cost)
+			}
+			goes := step+1 < ends[i] || step < ends[i] && i > 1 // a step that fails is begun
+			if (s.Err(i) != nil) != failed || s.Running(i) != goes {
+				t.Errorf("step %d, rollout %d: running is %v, %v", step, i, s.Running(i), s.Err(i))
+			}
+		}
+		if got := src.last.asked[len(src.last.asked)-1]; !slices.Equal(got, running) {
+			t.Errorf("step %d: rollouts %v are asked, want %v", step, got, running)
+		}
+		shot, err := s.Snapshot(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		results, err := s.Results(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range shot.Rollouts {
+			n := min(step+1, ends[i])
+			if len(r.Lataccel) != n || len(r.Action) != n || (r.Err != "") != (s.Err(i) != nil) ||
+				r.Route != jobs[i].Route.Name || len(r.Policy) != 2*(i%2) && r.Err == "" {
+				t.Errorf("step %d, rollout %d: %d and %d are kept, want %d; %+v", step, i,
+					len(r.Lataccel), len(r.Action), n, r)
+			}
+			switch err := fmt.Sprint(results[i].Err); {
+			case s.Err(i) != nil:
+				if results[i].Err != s.Err(i) {
+					t.Errorf("rollout %d: %s, want %v", i, err, s.Err(i))
+				}
+			case !s.Running(i):
+				if results[i].Err != nil || results[i].Costs.Total != float64(i) {
+					t.Errorf("rollout %d: %+v", i, results[i])
+				}
+			case !strings.HasSuffix(err, fmt.Sprintf(
+				"step %d: the rollout goes on to step %d", step+1, ends[i]-1,
+			)) && i < 2:
+				t.Errorf("rollout %d goes on to %d: %s", i, ends[i]-1, err)
+			}
+		}
+	}
+	for i, want := range []string{
+		"<nil>", "<nil>", "route r2, step 30: the command is NaN",
+		"route r3, controller zero, step 22: it breaks",
+	} {
+		if got := fmt.Sprint(s.Err(i)); got != want {
+			t.Errorf("rollout %d: %s, want %s", i, got, want)
+		}
+	}
+	const over = "step 106: all rollouts have ended or failed"
+	if err := s.Step(t.Context(), now, now); err == nil || err.Error() != over || !s.Done() {
+		t.Errorf("%v, want %s", err, over)
+	}
+	if err := s.StepUnseen(nil); err == nil || err.Error() != over {
+		t.Errorf("unseen: %v, want %s", err, over)
+	}
+}
+
+// TestSizes: calls with too little or too much room name the numbers.
+func TestSizes(t *testing.T) {
+	s := (&source{}).reset(t, jobsOf(110, 110))
+	room := func(n int) []float64 { return make([]float64, n) }
+	step := func(commands, lataccels int) error {
+		return s.Step(t.Context(), room(commands), room(lataccels))
+	}
+	roll := func(commands, costs int, lataccels []float64) error {
+		return s.Roll(t.Context(), room(commands), room(costs), lataccels)
+	}
+	for want, got := range map[string]error{
+		"1 commands and 2 lataccels for 2 rollouts":          step(1, 2),
+		"2 commands and 3 lataccels for 2 rollouts":          step(2, 3),
+		"3 commands, 2 costs and 0 lataccels for 2 rollouts": roll(3, 2, nil),
+		"4 commands, 1 costs and 0 lataccels for 2 rollouts": roll(4, 1, nil),
+		"4 commands, 2 costs and 2 lataccels for 2 rollouts": roll(4, 2, room(2)),
+		"step 20: there are observations from step 100 on":   s.Observe(t.Context(), nil),
+	} {
+		if got == nil || got.Error() != want {
+			t.Errorf("%v, want %s", got, want)
+		}
+	}
+	if s.Index() != lockstep.ContextLength {
+		t.Errorf("what was refused has stepped to %d", s.Index())
+	}
+}
+
+// TestObserve: the rows of rollouts that run are the engine's, the others' are 0; where none runs
+// the engine is not asked.
+func TestObserve(t *testing.T) {
+	const size = lockstep.ObservationSize
+	src := &source{fails: map[int]int{1: 100}}
+	s := src.reset(t, jobsOf(103, 103, 102))
+	if err := s.Roll(t.Context(), make([]float64, 3*80), make([]float64, 3), nil); err != nil {
+		t.Fatal(err)
+	}
+	for step, running := range map[int][]int{100: {0, 1, 2}} {
+		hold(t, s, src.last, step, running)
+	}
+	for step, running := range [][]int{101: {0, 2}, 102: {0}, 103: nil} {
+		if step > 100 {
+			if err := s.Step(t.Context(), make([]float64, 3), make([]float64, 3)); err != nil {
+				t.Fatal(err)
+			}
+			hold(t, s, src.last, step, running)
+		}
+	}
+	for _, n := range []int{3*size - 1, 3*size + 1, 0} {
+		want := fmt.Sprintf(
+			"room for %d numbers of observations, want %d for each of 3 rollouts", n, size)
+		if err := s.Observe(t.Context(), make([]float32, n)); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+func hold(t *testing.T, s *Stepper, e *toy, step int, running []int) {
+	t.Helper()
+	const size = lockstep.ObservationSize
+	into, before := slices.Repeat([]float32{-1}, 3*size), len(e.asked)
+	if err := s.Observe(t.Context(), into); err != nil {
+		t.Fatal(err)
+	}
+	if running == nil && len(e.asked) != before ||
+		running != nil && !slices.Equal(e.asked[len(e.asked)-1], running) {
+		t.Errorf("step %d: %v are observed, want %v", step, e.asked[before:], running)
+	}
+	for i := range 3 {
+		want := float32(0)
+		if slices.Contains(running, i) {
+			want = float32(step)
+		}
+		row := into[size*i:][:size]
+		if slices.Max(row) != want || slices.Min(row) != want {
+			t.Errorf("step %d: rollout %d sees %v to %v, want %v", step, i, slices.Min(row),
+				slices.Max(row), want)
+		}
+	}
+}
+
+// TestFits: a snapshot that is not of these rollouts is refused by Restore and Fork, for what it
+// is, and changes nothing; one of the same rollouts fits, those that have failed, too.
+func TestFits(t *testing.T) {
+	src := &source{fails: map[int]int{2: 30}}
+	s := src.reset(t, jobsOf(104, 106, 110))
+	roll := func(steps int) {
+		t.Helper()
+		err := s.Roll(t.Context(), make([]float64, 3*steps), make([]float64, 3), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	shot := func() *lockstep.Snapshot {
+		t.Helper()
+		shot, err := s.Snapshot(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return shot
+	}
+	begin := shot()
+	roll(85)
+	for want, change := range map[string]func(*lockstep.Snapshot) *lockstep.Snapshot{
+		"there is none": func(*lockstep.Snapshot) *lockstep.Snapshot { return nil },
+		"it is of profile ort1.30-avx2-expU-sinfma-csv2, want " + s.profile.String(): func(
+			x *lockstep.Snapshot,
+		) *lockstep.Snapshot {
+			x.Profile.Softmax = lockstep.SoftmaxAVX2
+			return x
+		},
+		"it is of the model other…, want model…": func(x *lockstep.Snapshot) *lockstep.Snapshot {
+			x.Model = "other"
+			return x
+		},
+		"it has 2 rollouts, want 3": func(x *lockstep.Snapshot) *lockstep.Snapshot {
+			x.Rollouts = x.Rollouts[:2]
+			return x
+		},
+		"it is of step 19, want 20 at least": func(x *lockstep.Snapshot) *lockstep.Snapshot {
+			x.Step = 19
+			return x
+		},
+		`rollout 1 is of route "r9", want r1`: func(x *lockstep.Snapshot) *lockstep.Snapshot {
+			x.Rollouts[1].Route = "r9"
+			return x
+		},
+		"rollout 0 has 103 lataccels and 104 actions, want 104 of each": func(
+			x *lockstep.Snapshot,
+		) *lockstep.Snapshot {
+			x.Rollouts[0].Lataccel = x.Rollouts[0].Lataccel[:103]
+			return x
+		},
+		"rollout 1 has 104 lataccels and 104 actions, want 105 of each": func(
+			x *lockstep.Snapshot,
+		) *lockstep.Snapshot {
+			r := &x.Rollouts[1]
+			r.Lataccel, r.Action = r.Lataccel[:104], r.Action[:104]
+			return x
+		},
+		"rollout 2 has 19 lataccels and 19 actions, want 105 of each": func(
+			x *lockstep.Snapshot,
+		) *lockstep.Snapshot {
+			r := &x.Rollouts[2]
+			r.Lataccel, r.Action = r.Lataccel[:19], r.Action[:19]
+			return x
+		},
+		"rollout 2 has 106 lataccels and 106 actions, want 105 of each": func(
+			x *lockstep.Snapshot,
+		) *lockstep.Snapshot {
+			r := &x.Rollouts[2]
+			r.Lataccel, r.Action = make([]float64, 106), make([]float64, 106)
+			return x
+		},
+		"rollout 1, controller zero: the policy remembers 1 numbers, want 2": func(
+			x *lockstep.Snapshot,
+		) *lockstep.Snapshot {
+			x.Rollouts[1].Policy = x.Rollouts[1].Policy[:1]
+			return x
+		},
+		"rollout 0, controller <nil>: the policy remembers 1 numbers, want 0": func(
+			x *lockstep.Snapshot,
+		) *lockstep.Snapshot {
+			x.Rollouts[0].Policy = []float64{1}
+			return x
+		},
+	} {
+		want = "the snapshot does not fit: " + want
+		other := change(shot())
+		if err := s.Restore(t.Context(), other); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+		noise := lockstep.Noise{Kind: lockstep.OwnNoise}
+		_, err := s.Fork(t.Context(), other, []int{0}, noise)
+		if err == nil || err.Error() != want {
+			t.Errorf("forked: %v, want %s", err, want)
+		}
+		if s.Index() != 105 {
+			t.Fatalf("%s: and is at step %d", want, s.Index())
+		}
+	}
+	src.last.memory = errToy
+	const forgets = "the snapshot does not fit: rollout 1, controller zero: it breaks"
+	if err := s.Restore(t.Context(), begin); err == nil || err.Error() != forgets {
+		t.Errorf("%v, want %s", err, forgets)
+	}
+	const asked = "route r1, controller zero, step 105: it breaks"
+	if _, err := s.Snapshot(t.Context()); err == nil || err.Error() != asked {
+		t.Errorf("%v, want %s", err, asked)
+	}
+	src.last.memory = nil
+	for _, n := range []int{20, 25, 105} { // how much the failed one has
+		there := shot()
+		r := &there.Rollouts[2]
+		r.Lataccel, r.Action = make([]float64, n), make([]float64, n)
+		if err := s.Restore(t.Context(), there); err != nil || s.failed[2] != n {
+			t.Errorf("a rollout that failed at step %d: %v, at %d", n, err, s.failed[2])
+		}
+	}
+	if err := s.Restore(t.Context(), begin); err != nil || s.Index() != 20 || s.Err(2) != nil {
+		t.Errorf("back to the beginning: %v, at %d, %v", err, s.Index(), s.Err(2))
+	}
+	roll(85)
+	noise := lockstep.Noise{Kind: lockstep.OwnNoise}
+	fork, err := s.Fork(t.Context(), shot(), []int{1, 0, 1}, noise)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := fork.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, i := range []int{1, 0, 1} {
+		r := again.Rollouts[k]
+		err := simtest.Same("lataccels", r.Lataccel, shot().Rollouts[i].Lataccel)
+		if err != nil || r.Route != fmt.Sprint("r", i) || r.Policy != nil {
+			t.Errorf("candidate %d: %v, of %s, with %v", k, err, r.Route, r.Policy)
+		}
+	}
+}
+
+// TestRoll: whatever ends, fails, or is commanded nothing, rollouts elsewhere come to what those
+// here do, in one roll or in several, beyond the end, too.
+func TestRoll(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for n := range 300 {
+		rows := make([]int, 1+random.IntN(4))
+		fails := map[int]int{}
+		for i := range rows {
+			rows[i] = lockstep.MinRows + random.IntN(6)
+			if random.IntN(4) == 0 {
+				fails[i] = 96 + random.IntN(10)
+			}
+		}
+		m := len(rows)
+		here, there := &source{fails: fails}, &source{fails: fails, there: true}
+		var steppers [2]*Stepper
+		for k, src := range []*source{here, there} {
+			steppers[k] = src.reset(t, jobsOf(rows...))
+			if err := steppers[k].Roll(t.Context(), make([]float64, m*75), make([]float64, m),
+				nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for !steppers[0].Done() {
+			steps := random.IntN(6)
+			commands := make([]float64, steps*m)
+			for k := range commands {
+				if commands[k] = random.NormFloat64(); random.IntN(40) == 0 {
+					commands[k] = math.NaN()
+				}
+			}
+			var errs [2]error
+			var costs, lataccels [2][]float64
+			first := steppers[0].Index()
+			for k, s := range steppers {
+				costs[k], lataccels[k] = make([]float64, m), make([]float64, len(commands))
+				if n%3 == 0 {
+					lataccels[k] = nil
+				}
+				errs[k] = s.Roll(t.Context(), commands, costs[k], lataccels[k])
+				if n%3 != 0 { // behind where all have failed they mean nothing
+					lataccels[k] = lataccels[k][:m*(s.Index()-first)]
+				}
+			}
+			if err := errors.Join(simtest.Same("costs", costs[1], costs[0]),
+				simtest.Same("lataccels", lataccels[1], lataccels[0])); err != nil ||
+				fmt.Sprint(errs[0]) != fmt.Sprint(errs[1]) ||
+				steppers[0].Index() != steppers[1].Index() {
+				t.Fatalf(
+					"case %d, rows %v, failing %v, at step %d and %d: %v; here %v, there %v",
+					n, rows, fails, steppers[0].Index(), steppers[1].Index(), err, errs[0], errs[1])
+			}
+			for i := range m {
+				a, b := steppers[0], steppers[1]
+				if fmt.Sprint(a.Err(i)) != fmt.Sprint(b.Err(i)) || a.failed[i] != b.failed[i] ||
+					a.Running(i) != b.Running(i) {
+					t.Fatalf("case %d, rollout %d: here %v, there %v", n, i, a.Err(i), b.Err(i))
+				}
+			}
+		}
+	}
+}
+
+// TestUnseen: of steps that the host has not seen it asks before it tells, once.
+func TestUnseen(t *testing.T) {
+	src := &source{there: true}
+	s := src.reset(t, jobsOf(110, 110))
+	e := src.last
+	if err := s.StepUnseen(func(int) error { return errToy }); err != errToy || s.Index() != 20 {
+		t.Errorf("a step that is not begun: %v, at %d", err, s.Index())
+	}
+	unseen := func(steps int) {
+		t.Helper()
+		for range steps {
+			if err := s.StepUnseen(func(step int) error {
+				e.put(0, step, 1)
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	now, costs := make([]float64, 2), make([]float64, 2)
+	for what, ask := range map[string]func() error{
+		"step": func() error { return s.Step(t.Context(), now, now) },
+		"roll": func() error { return s.Roll(t.Context(), now, costs, nil) },
+	} {
+		unseen(2)
+		before := e.fetched
+		known := s.known
+		if got := s.Lataccel(0); got != e.lataccel[0][known-1] {
+			t.Errorf("before it asks, %v is known, want step %d's", got, known-1)
+		}
+		e.fetch = errToy
+		if err := ask(); err != errToy {
+			t.Errorf("%s: what cannot be fetched is %v", what, err)
+		}
+		e.fetch = nil
+		if err := ask(); err != nil || e.fetched != before+2 || s.known != s.step {
+			t.Errorf("%s: %v, fetched %d times, known to %d of %d", what, err, e.fetched-before,
+				s.known, s.step)
+		}
+		if err := ask(); err != nil || e.fetched != before+2 {
+			t.Errorf("%s: %v, and what is known is fetched: %d times", what, err, e.fetched-before)
+		}
+	}
+	unseen(80)
+	e.failed[1] = 50
+	if err := s.Observe(t.Context(), make([]float32, 2*lockstep.ObservationSize)); err != nil {
+		t.Fatal(err)
+	}
+	const want = "route r1, controller zero, step 50: it breaks"
+	if err := s.Err(1); err == nil || err.Error() != want || s.failed[1] != 50 || s.Err(0) != nil {
+		t.Errorf("%v, want %s", err, want)
+	}
+	noise := lockstep.Noise{Kind: lockstep.OwnNoise}
+	shot, err := s.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Fork(t.Context(), shot, []int{0}, noise); err == nil ||
+		err.Error() != "forked there" {
+		t.Errorf("a fork elsewhere: %v", err)
+	}
+}
+
+// TestClosed: a closed stepper refuses all that needs its rollouts, and closes them once; so does
+// a context that has ended what computes.
+func TestClosed(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, there := range []bool{false, true} {
+		src := &source{there: there}
+		s := src.reset(t, jobsOf(110, 110))
+		shot, err := s.Snapshot(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := make([]float64, 2)
+		calls := map[string]func(ctx context.Context) error{
+			"Step":    func(ctx context.Context) error { return s.Step(ctx, now, now) },
+			"Roll":    func(ctx context.Context) error { return s.Roll(ctx, now, now, nil) },
+			"Observe": func(ctx context.Context) error { return s.Observe(ctx, nil) },
+		}
+		for name, call := range calls {
+			if err := call(ended); err != context.Canceled {
+				t.Errorf("%s with a context that has ended: %v", name, err)
+			}
+		}
+		calls["Restore"] = func(ctx context.Context) error { return s.Restore(ctx, shot) }
+		calls["Fetch"] = s.Fetch
+		calls["StepUnseen"] = func(context.Context) error { return s.StepUnseen(nil) }
+		calls["Snapshot"] = func(ctx context.Context) error {
+			_, err := s.Snapshot(ctx)
+			return err
+		}
+		calls["Results"] = func(ctx context.Context) error {
+			_, err := s.Results(ctx)
+			return err
+		}
+		calls["Fork"] = func(ctx context.Context) error {
+			_, err := s.Fork(ctx, shot, []int{0}, lockstep.Noise{Kind: lockstep.OwnNoise})
+			return err
+		}
+		for range 2 {
+			if err := s.Close(); err != nil || src.last.closed != 1 {
+				t.Errorf("closed %d times: %v", src.last.closed, err)
+			}
+		}
+		for name, call := range calls {
+			if err := call(t.Context()); err != ErrClosed {
+				t.Errorf("%s after Close: %v", name, err)
+			}
+		}
+	}
+}
