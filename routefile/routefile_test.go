@@ -145,18 +145,49 @@ func TestReadRouteErrors(t *testing.T) {
 			`routes/00000.csv:107:28: steerCommand: "left" is not a number`,
 		},
 		{
+			"roll at the limit", set(3, 3, "105414336"), "routes/00000.csv:5:16: roll: " +
+				"1.05414336e+08 is outside ±1.05414336e+08 rad, where the sine is known bit for bit",
+		},
+		{
+			"roll at the other limit", set(0, 3, "-105414336"), "routes/00000.csv:2:14: roll: " +
+				"-1.05414336e+08 is outside ±1.05414336e+08 rad, where the sine is known bit for bit",
+		},
+		{
+			"a short record", csvRows(120, func(i int, fields []string) {
+				if i == 3 {
+					fields[4] = "\x00" // and what follows is cut
+				}
+			}), "routes/00000.csv:5:16: targetLateralAcceleration: missing in row 3",
+		},
+		{
+			"an infinite steer", set(99, 5, "inf"), `routes/00000.csv:101:27: steerCommand: "inf" ` +
+				`is not finite; steer is needed before row 100`,
+		},
+		{
+			"too many fields at the end", set(119, 5, ","),
+			"routes/00000.csv:121:29: row 119 has 7 fields, the header has 6",
+		},
+		{
 			"too many fields", set(3, 5, "1,2"),
 			"routes/00000.csv:5:29: row 3 has 7 fields, the header has 6",
 		},
 	} {
+		if at := strings.Index(c.text, ",\x00"); at >= 0 {
+			c.text = c.text[:at] + c.text[at+strings.Index(c.text[at:], "\n"):]
+		}
 		_, err := read(c.text)
 		var e *routefile.Error
 		if !errors.As(err, &e) || err.Error() != c.want {
 			t.Errorf("%s:\n got %v\nwant %s", c.name, err, c.want)
 		}
 	}
-	if _, err := read(set(110, 5, "inf")); err != nil {
-		t.Errorf("an infinite steer command after row 100 is not used, but %v", err)
+	for _, text := range []string{
+		set(110, 5, "inf"), set(100, 5, "inf"), set(100, 5, "nan"), set(99, 5, "1"),
+		set(3, 3, "105414335.9"), set(3, 3, "-105414335.9"), csvRows(101, nil),
+	} {
+		if _, err := read(text); err != nil {
+			t.Errorf("what is not used, or just within a limit, is refused: %v", err)
+		}
 	}
 }
 
@@ -215,6 +246,14 @@ func TestMake(t *testing.T) {
 		"roll: 1e+09 in row 7 is outside":    func(c *routefile.Columns) { c.Values[0][7] = 1e9 },
 		"steer is needed before row 100":     func(c *routefile.Columns) { c.Values[4][99] = math.NaN() },
 		"targetLateralAcceleration: +Inf in": func(c *routefile.Columns) { c.Values[3][119] = math.Inf(1) },
+		"vEgo: -Inf in row 0":                func(c *routefile.Columns) { c.Values[1][0] = math.Inf(-1) },
+		"roll: 1.05414336e+08 in row 0 is":   func(c *routefile.Columns) { c.Values[0][0] = 105414336 },
+		"roll: -1.05414336e+08 in row 0 is":  func(c *routefile.Columns) { c.Values[0][0] = -105414336 },
+		"100 rows; want at least 101": func(c *routefile.Columns) {
+			for i := range c.Values {
+				c.Values[i] = c.Values[i][:100]
+			}
+		},
 	} {
 		c := routefile.Columns{Raw: true}
 		for i := range raw {
@@ -224,6 +263,27 @@ func TestMake(t *testing.T) {
 		if _, err := (routefile.Loader{}).Make("frame.csv", c); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q in it", err, want)
+		}
+	}
+	for what, edit := range map[string]func(c *routefile.Columns){
+		"no steer command that is used": func(c *routefile.Columns) { c.Values[4][100] = math.Inf(1) },
+		"a roll within the limit":       func(c *routefile.Columns) { c.Values[0][0] = -105414335.9 },
+		"a lataccel that is no angle": func(c *routefile.Columns) {
+			c.Raw, c.Values[0][0] = false, 105414336
+		},
+		"101 rows": func(c *routefile.Columns) {
+			for i := range c.Values {
+				c.Values[i] = c.Values[i][:101]
+			}
+		},
+	} {
+		c := routefile.Columns{Raw: true}
+		for i := range raw {
+			c.Values[i] = append([]float64{}, raw[i]...)
+		}
+		edit(&c)
+		if _, err := (routefile.Loader{}).Make("frame.csv", c); err != nil {
+			t.Errorf("%s: %v", what, err)
 		}
 	}
 }
@@ -261,7 +321,10 @@ func TestList(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "0.csv"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	for limit, want := range map[int][]string{-1: {"a.csv", "b.csv", "c.CSV"}, 2: {"a.csv", "b.csv"}} {
+	all := []string{"a.csv", "b.csv", "c.CSV"}
+	for limit, want := range map[int][]string{
+		-1: all, 0: nil, 1: all[:1], 2: all[:2], 3: all, 4: all,
+	} {
 		files, err := routefile.List(dir, limit)
 		var got []string
 		for _, f := range files {
@@ -270,6 +333,10 @@ func TestList(t *testing.T) {
 		if err != nil || !cmp.Equal(got, want) {
 			t.Errorf("limit %d: %v, %v; want %v", limit, got, err, want)
 		}
+	}
+	file := filepath.Join(dir, "notes.txt") // whatever its name
+	if files, err := routefile.List(file, 0); err != nil || !cmp.Equal(files, []string{file}) {
+		t.Errorf("a file: %v, %v", files, err)
 	}
 	empty := t.TempDir()
 	if _, err := routefile.List(empty, -1); err == nil ||
