@@ -1,0 +1,224 @@
+package classic
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"lockstep/classic"
+	"lockstep/internal/libm"
+)
+
+// TestLibm holds the Go functions to glibc's as the loaders compute them, in other words: angles of
+// all branches and sizes, and squares of all sizes, subnormal ones and those beyond the range.
+func TestLibm(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	x := angles(r, 100_000)
+	got, want := [2][]float64{}, [2][]float64{}
+	for _, v := range x {
+		s, c := sincos(v)
+		got[0], got[1] = append(got[0], s), append(got[1], c)
+		want[0], want[1] = append(want[0], libm.Sin(v)), append(want[1], libm.Cos(v))
+	}
+	equal(t, "sine", x, got[0], want[0])
+	equal(t, "cosine", x, got[1], want[1])
+	got, want = [2][]float64{}, [2][]float64{}
+	for i := range x {
+		x[i] = math.Ldexp(1+r.Float64(), r.IntN(960)-580)
+		switch i % 4 {
+		case 0:
+			x[i] = math.Ldexp(1+r.Float64(), r.IntN(60)-560) // whose squares are subnormal, or 0
+		case 1:
+			x[i] = 1 + math.Ldexp(r.NormFloat64(), -r.IntN(53))
+		case 2:
+			x[i] = -x[i]
+		}
+	}
+	copy(x, []float64{
+		0, 1, 0x1p-540, 0x1p-541, math.Nextafter(0x1p360, 0), 0x1p360, math.Inf(1), math.NaN(), -1,
+	})
+	for i := range x {
+		got[0], want[0] = append(got[0], power(x[i])), append(want[0], libm.Pow2(x[i]))
+		u := float32(math.Ldexp(r.NormFloat64(), r.IntN(150)-90))
+		if i < 4 {
+			u = []float32{0, 0x1p-100, 0x1.fffffep-101, -0x1p-75}[i]
+		}
+		if math.Abs(float64(u)) < 0x1p63 {
+			got[1] = append(got[1], float64(power32(u)))
+			want[1] = append(want[1], float64(libm.Powf2(u)))
+		}
+	}
+	equal(t, "pow", x, got[0], want[0])
+	equal(t, "powf", want[1], got[1], want[1])
+}
+
+// TestCertainRange: beyond what the filter is proven for, it is not sure.
+func TestCertainRange(t *testing.T) {
+	for x, want := range map[float64]bool{
+		1: true, 0x1p-99: true, 0x1p99: true, 0x1p-100: false, 0x1p100: false, 0: false,
+		0x1p-300: false, 0x1p300: false,
+	} {
+		if y, sure := certain(x); sure != want || y != x*x {
+			t.Errorf("%x: %x, sure is %v, want %v", x, y, sure, want)
+		}
+	}
+}
+
+// TestRemainder holds Python's remainder to C's, which is exact.
+func TestRemainder(t *testing.T) {
+	r := rand.New(rand.NewPCG(13, 14))
+	turn := 2 * pi
+	for i := range 200_000 {
+		x := math.Ldexp(r.NormFloat64(), r.IntN(50)-10)
+		if i%3 == 0 { // beside whole turns
+			x = turn * float64(r.IntN(4001)-2000) * (1 + float64(r.IntN(5)-2)*0x1p-52)
+		}
+		want := math.Mod(x, turn)
+		switch {
+		case want == 0:
+			want = 0
+		case want < 0:
+			want += turn
+		}
+		if got := remainder(x, turn, 1/turn); math.Float64bits(got) != math.Float64bits(want) {
+			t.Fatalf("%x: %x, want %x", x, got, want)
+		}
+	}
+}
+
+// TestFused: a sum with a product is rounded once, also where float64 would round to the midpoint
+// between two float32.
+func TestFused(t *testing.T) {
+	r := rand.New(rand.NewPCG(15, 16))
+	number := func() float32 {
+		x := math.Float32frombits(r.Uint32())
+		for !(math.Abs(float64(x)) < 1e15 && math.Abs(float64(x)) > 1e-15) {
+			x = math.Float32frombits(r.Uint32())
+		}
+		if r.IntN(2) == 0 {
+			x = float32(math.Ldexp(float64(1+r.IntN(1<<12)), r.IntN(30)-15)) // of few bits
+		}
+		return x
+	}
+	ties := 0
+	for range 100_000 {
+		x, y, z := number(), number(), number()
+		p := x * y
+		if r.IntN(2) == 0 { // so that the product is half of the sum's last bit, or nearly
+			z = float32(math.Ldexp(float64(p), 24-r.IntN(3)))
+		}
+		exact := new(big.Float).SetPrec(400).SetFloat64(float64(x))
+		exact.Mul(exact, new(big.Float).SetFloat64(float64(y)))
+		exact.Add(exact, new(big.Float).SetFloat64(float64(z)))
+		want, _ := exact.Float32()
+		if got := fused(x, y, z); got != want {
+			t.Fatalf("%x·%x + %x is %x, want %x", x, y, z, got, want)
+		}
+		if want != float32(float64(x)*float64(y)+float64(z)) {
+			ties++
+		}
+	}
+	if ties == 0 {
+		t.Error("no sum is rounded otherwise by float64")
+	}
+}
+
+// TestSincos32: near the library's sine and cosine, and with both signs in each quarter.
+func TestSincos32(t *testing.T) {
+	for i := -40_000; i < 40_000; i++ {
+		x := float32(i) * 0.01
+		sin, cos := sincos32(x)
+		s, c := math.Sincos(float64(x))
+		if d := max(math.Abs(float64(sin)-s), math.Abs(float64(cos)-c)); !(d < 0x1p-23) {
+			t.Fatalf("%x: %x and %x, want %x and %x", x, sin, cos, s, c)
+		}
+	}
+}
+
+// TestWrap turns angles into a turn, its ends among them, which stay.
+func TestWrap(t *testing.T) {
+	turn := 2 * pi
+	for x, want := range map[float64]float64{
+		0: 0, pi: pi, -pi: -pi, 4: 4 - turn, -4: -4 + turn, 3 * pi: 3*pi - turn,
+		10: 10 - turn - turn,
+	} {
+		if got := wrap(x); got != want {
+			t.Errorf("%v: %v, want %v", x, got, want)
+		}
+	}
+}
+
+// TestPhilox: Random123's known answer, and words of another key.
+func TestPhilox(t *testing.T) {
+	a, b, c, d := philox(0, 0, 0)
+	if got := [4]uint32{a, b, c, d}; got != [4]uint32{
+		0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8,
+	} {
+		t.Errorf("%x", got)
+	}
+}
+
+// TestRefuses: calls with buffers or actions that are not the task's are refused, by name, before
+// anything is computed.
+func TestRefuses(t *testing.T) {
+	task, err := classic.Make("CartPole-v1", 3, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := Batched{}.Make(task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := v.(classic.RowStepper)
+	actions, answer := classic.Actions{Discrete: make([]int32, 3)}, classic.NewTransition(task)
+	short := answer
+	short.Rewards = short.Rewards[:2]
+	wide := classic.Actions{Discrete: []int32{0, 2, 0}}
+	const unready = "CartPole-v1: environment 0 has not been reset"
+	uniform := uint64(1)
+	policy := classic.Policy{Uniform: &uniform}
+	run := func(steps int, record []classic.Transition) error {
+		return v.Run(t.Context(), policy, steps, record)
+	}
+	_, err = v.Snapshot()
+	snapshot := classic.NewSnapshot(task)
+	for name, err := range map[string]error{
+		"Step": v.Step(actions, nil), "StepRows": rows.StepRows(actions, nil, make([]float32, 12)),
+		"Run": run(2, nil), "Snapshot": err,
+	} {
+		if err == nil || err.Error() != unready {
+			t.Errorf("%s: %v, want %s", name, err, unready)
+		}
+	}
+	if err := v.Restore(snapshot); err == nil {
+		t.Error("environments that were never reset go on from a snapshot")
+	}
+	if err := v.Reset(classic.Reset{Seed: 1}); err != nil {
+		t.Fatal(err)
+	}
+	const few = "CartPole-v1: Rewards has 2 values: 3 environments have 3"
+	for want, err := range map[string]error{
+		few:              v.Step(actions, &short),
+		few + " ":        rows.StepRows(actions, &short, make([]float32, 12)),
+		"step 1: " + few: run(2, []classic.Transition{answer, short}),
+		"CartPole-v1: 2 steps are to be recorded in 1": run(2, []classic.Transition{answer}),
+		"CartPole-v1: 2 steps are to be recorded in 3": run(2, make([]classic.Transition, 3)),
+		"CartPole-v1: rows have 11 values: 3 environments have 12": rows.StepRows(
+			actions, &answer, make([]float32, 11)),
+		"CartPole-v1: environment 1: action 2 is not one of 0 to 1": v.Step(wide, nil),
+		"CartPole-v1: environment 1: action 2 is not one of 0 to 1 ": rows.StepRows(
+			wide, nil, make([]float32, 12)),
+	} {
+		if err == nil || err.Error() != strings.TrimSuffix(want, " ") {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if totals := fmt.Sprint(v.Totals()); totals != fmt.Sprint(classic.Totals{
+		Rewards: make([]float64, 3), Episodes: make([]int64, 3),
+	}) {
+		t.Errorf("what was refused has counted: %s", totals)
+	}
+}
