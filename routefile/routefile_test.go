@@ -50,8 +50,9 @@ func TestReadRoute(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Name != "00000" || r.Seed != 3285 || r.Len() != 120 {
-		t.Errorf("name %s, seed %d, %d rows; want 00000, 3285, 120", r.Name, r.Seed, r.Len())
+	if r.Name != "00000" || r.Seed != 3285 || r.Len() != 120 || len(r.Draws) != 100 {
+		t.Errorf("name %s, seed %d, %d rows, %d draws; want 00000, 3285, 120, 100", r.Name, r.Seed,
+			r.Len(), len(r.Draws))
 	}
 	want := lockstep.State{RollLataccel: 0x1.91df4eba48eaap-04, VEgo: 30.5, AEgo: -0.25}
 	if got := r.State(7); got.VEgo != want.VEgo || got.AEgo != want.AEgo ||

@@ -22,6 +22,7 @@ type toy struct {
 	there            bool        // the rollouts are elsewhere, and can roll
 	failed           map[int]int // those of which the host may ask
 	asked            [][]int     // which rollouts ran, of each Step and Observe
+	restored         [][]float64 // what policies remembered
 	fetched, closed  int
 	memory           error // of rollout 1
 	fetch            error
@@ -67,7 +68,8 @@ func (e *toy) Memory(i int) ([]float64, error) {
 	return []float64{float64(i), 0.5}, nil
 }
 
-func (e *toy) Restore(i, _ int, lataccel, action, _ []float64) error {
+func (e *toy) Restore(i, _ int, lataccel, action, memory []float64) error {
+	e.restored = append(e.restored, memory)
 	copy(e.lataccel[i], lataccel)
 	copy(e.action[i], action)
 	return nil
@@ -324,6 +326,18 @@ func TestBooks(t *testing.T) {
 	}
 }
 
+// TestNobodyRuns: a step at which all rollouts fail is no step of the engine's.
+func TestNobodyRuns(t *testing.T) {
+	src := &source{}
+	s := src.reset(t, jobsOf(110))
+	now := []float64{math.NaN()}
+	if err := s.Step(t.Context(), now, now); err != nil || s.Err(0) == nil || !s.Done() ||
+		s.Index() != 21 || len(src.last.asked) != 0 {
+		t.Errorf("%v, %v, at step %d, and the engine is asked for %v", err, s.Err(0), s.Index(),
+			src.last.asked)
+	}
+}
+
 // TestSizes: calls with too little or too much room name the numbers.
 func TestSizes(t *testing.T) {
 	s := (&source{}).reset(t, jobsOf(110, 110))
@@ -514,6 +528,15 @@ func TestFits(t *testing.T) {
 		t.Errorf("%v, want %s", err, asked)
 	}
 	src.last.memory = nil
+	src.last.restored = nil
+	other := shot()
+	other.Rollouts[1].Policy = []float64{7, 8}
+	if err := s.Restore(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(src.last.restored); got != "[[] [7 8] []]" {
+		t.Errorf("policies remember %s, want [[] [7 8] []]", got)
+	}
 	for _, n := range []int{20, 25, 105} { // how much the failed one has
 		there := shot()
 		r := &there.Rollouts[2]
@@ -652,7 +675,21 @@ func TestUnseen(t *testing.T) {
 	}
 	unseen(80)
 	e.failed[1] = 50
-	if err := s.Observe(t.Context(), make([]float32, 2*lockstep.ObservationSize)); err != nil {
+	e.fetch = errToy
+	into := make([]float32, 2*lockstep.ObservationSize)
+	if err := s.Observe(t.Context(), into); err != errToy {
+		t.Errorf("observations of what cannot be fetched: %v", err)
+	}
+	e.fetch = nil
+	before := e.fetched
+	for range 2 {
+		if err := s.Observe(t.Context(), into); err != nil || e.fetched != before+1 {
+			t.Errorf("%v, fetched %d times, want once", err, e.fetched-before)
+		}
+	}
+	e.failed[1] = 60 // it has failed once and for all
+	unseen(1)
+	if err := s.Fetch(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	const want = "route r1, controller zero, step 50: it breaks"
