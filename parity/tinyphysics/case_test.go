@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -414,6 +415,57 @@ func TestShrinkNeighbours(t *testing.T) {
 		small.Routes[0].Rows != 101 {
 		t.Errorf("%v: %d routes", err, len(small.Routes))
 	}
+}
+
+// TestShrinkShares: whatever is left out, each case that is tried is whole: every job has a route,
+// and as many draws and steer commands as that has, also where several share one.
+func TestShrinkShares(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var routes []*lockstep.Route
+		for k := range rapid.IntRange(1, 4).Draw(t, "routes") {
+			r := toyJobs(1, rapid.IntRange(101, 112).Draw(t, "rows"))[0].Route
+			r.Name = fmt.Sprint(k)
+			routes = append(routes, r)
+		}
+		var jobs []lockstep.Job
+		for i := range rapid.IntRange(1, 8).Draw(t, "jobs") {
+			r := routes[rapid.IntRange(0, len(routes)-1).Draw(t, "of")]
+			draws := lockstep.Draws(uint32(i), r.Len()-lockstep.ContextLength)
+			jobs = append(
+				jobs, lockstep.Job{Route: r, Draws: draws, Policy: Script("steers", draws)},
+			)
+		}
+		c, err := NewCase(jobs, lockstep.AllSteps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		needed := rapid.IntRange(1, len(jobs)).Draw(t, "needed")
+		_, _, err = Shrink(
+			t.Context(), c, func(_ context.Context, c *DriveCase) (*parity.Divergence, error) {
+				tried, err := c.Jobs()
+				if err != nil {
+					t.Fatalf("%d jobs on %d routes: %v", len(c.Batch), len(c.Routes), err)
+				}
+				for i := range tried {
+					j, steer := &tried[i], c.Batch[i].Policy.Steer
+					want := j.Route.Len() - lockstep.ContextLength
+					if j.Draws != nil && len(j.Draws) != want || steer != nil && len(steer) != want {
+						t.Fatalf(
+							"job %d of %d, route %s of %d rows: %d draws and %d commands, want %d",
+							i, len(tried), j.Route.Name, j.Route.Len(), len(j.Draws), len(steer), want,
+						)
+					}
+				}
+				if len(tried) < needed {
+					return nil, nil
+				}
+				return &parity.Divergence{Step: 103, Stage: Probs}, nil
+			}, 0,
+		)
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
 // TestCaseCheck: any difference from the kept results is said.
