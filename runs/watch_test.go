@@ -3,15 +3,119 @@ package runs
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"lockstep"
 	"lockstep/internal/simtest"
+	"lockstep/reference"
 )
+
+// TestWatch: whatever has come of a run, and in what order, watch counts it, leaves what failed
+// out of the averages, and shows the lowest of these first, those that are no number last.
+func TestWatch(t *testing.T) {
+	for seed := range uint64(30) {
+		random := rand.New(rand.NewPCG(seed, 5))
+		plan, jobs := sweep(1+random.IntN(13), 1+random.IntN(4))
+		journal, err := OpenJournal(t.TempDir(), plan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var results []Result
+		failed := 0
+		totals := make([][]float64, len(plan.Controllers)) // of what did not fail
+		for _, i := range random.Perm(len(jobs)) {
+			r, of := Result{Rollout: i}, &totals[i/len(plan.Routes)]
+			switch random.IntN(5) {
+			case 0:
+				continue // it is yet to come
+			case 1:
+				r.Err = "it fails"
+				failed++
+			case 2:
+				r.Costs.Total = math.NaN()
+				*of = append(*of, r.Costs.Total)
+			default:
+				r.Costs.Total = float64(random.IntN(1000))
+				*of = append(*of, r.Costs.Total)
+			}
+			results = append(results, r)
+		}
+		if err := journal.Add(results...); err != nil {
+			t.Fatal(err)
+		}
+		p, err := Watch(journal.Dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(results); p.Finished != n || p.Failed != failed || p.Done() != (n == len(jobs)) {
+			t.Errorf("seed %d: %d results, %d of them failed: %+v", seed, n, failed, p)
+		}
+		var got strings.Builder
+		p.WriteText(&got)
+		_, lines, _ := strings.Cut(got.String(), "\n") // engine and profile
+		_, lines, _ = strings.Cut(lines, "\n")         // how many are there
+		if want := watched(plan, totals); lines != want {
+			t.Errorf("seed %d: watch says of the totals %v\n%swant\n%s", seed, totals, lines, want)
+		}
+		if err := journal.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// watched are the lines for controllers of which some rollouts came to these totals. All sums of
+// theirs are exact.
+func watched(plan *Plan, totals [][]float64) string {
+	type line struct {
+		text string
+		mean float64 // infinite where there is none, so that it comes last
+	}
+	var lines []line
+	for k, c := range plan.Controllers {
+		if len(totals[k]) == 0 {
+			continue
+		}
+		sum, n := 0.0, 0
+		for _, x := range totals[k] {
+			if !math.IsNaN(x) {
+				sum, n = sum+x, n+1
+			}
+		}
+		l := line{mean: math.Inf(1)}
+		if n > 0 {
+			l.mean = sum / float64(n)
+		}
+		l.text = fmt.Sprintf(
+			"%-40s %d of %d routes, average total_cost so far: %s\n", c.Name, len(totals[k]),
+			len(plan.Routes), reference.FormatCost(sum/float64(n)),
+		)
+		lines = append(lines, l)
+	}
+	slices.SortStableFunc(lines, func(a, b line) int {
+		switch {
+		case a.mean < b.mean:
+			return -1
+		case a.mean > b.mean:
+			return 1
+		}
+		return 0
+	})
+	var text strings.Builder
+	for i, l := range lines {
+		if i == mostWatched {
+			fmt.Fprintf(&text, "and %d others\n", len(lines)-i)
+			break
+		}
+		text.WriteString(l.text)
+	}
+	return text.String()
+}
 
 // TestWatchText: what is watched is told in full: how far it is, what failed, and the controllers,
 // the best first, those whose mean is no number last, and no more than ten of them.
