@@ -150,62 +150,62 @@ func leftBehind(dir string) (names []string) {
 // TestFetchFaults holds fetch to end where a server falls silent, to keep what it
 // has where the disk is full, to check what it can, and to be alone.
 func TestFetchFaults(t *testing.T) {
-	var b bytes.Buffer
-	z := zip.NewWriter(&b)
-	f, err := z.Create("00000.csv")
-	if err != nil {
-		t.Fatal(err)
+	archive := archived(t, "content")
+	for name, check := range map[string]func(*testing.T, []byte){
+		"a silent server":       silentServer,
+		"a target in the way":   targetInTheWay,
+		"what a server signs":   signedArchive,
+		"other routes":          otherRoutes,
+		"two processes at once": twoAtOnce,
+	} {
+		t.Run(name, func(t *testing.T) { check(t, archive) })
 	}
-	fmt.Fprint(f, "content")
-	z.Close()
+}
 
+func silentServer(t *testing.T, archive []byte) {
 	out := t.TempDir()
 	silent, url := server(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Length", fmt.Sprint(b.Len()))
-		w.Write(b.Bytes()[:10])
+		w.Header().Set("Content-Length", fmt.Sprint(len(archive)))
+		w.Write(archive[:10])
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	}))
 	silent.Idle = 200 * time.Millisecond
-	_, _, err = silent.routes(t.Context(), url+"/%s", "", out, nil)
-	if err == nil ||
-		!strings.Contains(
-			err.Error(), "nothing came for 200ms; the same command goes on where it stopped",
-		) {
-		t.Errorf("a silent server: %v", err)
-	}
+	_, _, err := silent.routes(t.Context(), url+"/%s", "", out, nil)
+	simtest.Refused(t, "a silent server", err,
+		"nothing came for 200ms; the same command goes on where it stopped")
 	if left := leftBehind(out); len(left) != 1 {
 		t.Errorf("after a silent server: %v", left)
 	}
+}
 
-	// A target that cannot be written to is no fault of the archive.
+// targetInTheWay: a target that cannot be written to is no fault of the archive.
+func targetInTheWay(t *testing.T, archive []byte) {
 	blocked := t.TempDir()
-	if err := os.WriteFile(filepath.Join(blocked, "SYNTHETIC_V0.zip.part"), b.Bytes(),
-		0o666); err != nil {
+	path := filepath.Join(blocked, "SYNTHETIC_V0.zip.part")
+	if err := os.WriteFile(path, archive, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if err := unpack(t.Context(), filepath.Join(blocked, "SYNTHETIC_V0.zip.part"),
-		filepath.Join(blocked, "none", "routes"), nil); err == nil ||
-		errors.Is(err, errDamaged) {
-		t.Errorf("a folder that is not there: %v", err)
-	}
-	if err := unpack(t.Context(), filepath.Join(blocked, "none.zip"),
-		filepath.Join(blocked, "routes"), nil); err == nil ||
-		errors.Is(err, errDamaged) {
-		t.Errorf("an archive that cannot be opened: %v", err)
-	}
-	if err := Extract(filepath.Join(blocked, "SYNTHETIC_V0.zip.part"), "other",
-		filepath.Join(blocked, "other")); err == nil ||
-		!strings.Contains(err.Error(), "there is no other in it") {
-		t.Errorf("a file that is not in the archive: %v", err)
-	}
-	if free, ok := freeSpace(blocked); ok {
-		if err := room(blocked, int64(free)*2); err == nil ||
-			!strings.Contains(err.Error(), "MB are needed") {
-			t.Errorf("a disk that is too small: %v", err)
+	for what, err := range map[string]error{
+		"a folder that is not there": unpack(t.Context(), path,
+			filepath.Join(blocked, "none", "routes"), nil),
+		"an archive that cannot be opened": unpack(t.Context(),
+			filepath.Join(blocked, "none.zip"), filepath.Join(blocked, "routes"), nil),
+	} {
+		if err == nil || errors.Is(err, errDamaged) {
+			t.Errorf("%s: %v", what, err)
 		}
 	}
+	simtest.Refused(t, "a file that is not in the archive",
+		Extract(path, "other", filepath.Join(blocked, "other")), "there is no other in it")
+	if free, ok := freeSpace(blocked); ok {
+		simtest.Refused(t, "a disk that is too small", room(blocked, int64(free)*2),
+			"MB are needed")
+	}
+}
 
+// signedArchive: what comes has the hash that the server says, if it says one.
+func signedArchive(t *testing.T, archive []byte) {
 	signed := func(tag string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/main/data.zip" { // the address that redirects knows the hash
@@ -214,104 +214,117 @@ func TestFetchFaults(t *testing.T) {
 				http.Redirect(w, r, "/store", http.StatusFound)
 				return
 			}
-			serve(b.Bytes()).ServeHTTP(w, r)
+			serve(archive).ServeHTTP(w, r)
 		})
 	}
 	other := t.TempDir()
-	if _, _, err := fetchRoutes(t, other, signed(sum([]byte("another"))), nil); err == nil ||
-		!strings.Contains(err.Error(), "as its server says") ||
-		len(leftBehind(other)) != 0 {
-		t.Errorf("another hash: %v, left behind: %v", err, leftBehind(other))
+	_, _, err := fetchRoutes(t, other, signed(sum([]byte("another"))), nil)
+	simtest.Refused(t, "another hash", err, "as its server says")
+	if left := leftBehind(other); len(left) != 0 {
+		t.Errorf("after another hash: %v", left)
 	}
-	if got, of, err := fetchRoutes(t, t.TempDir(), signed(sum(b.Bytes())), nil); err != nil ||
+	if got, of, err := fetchRoutes(t, t.TempDir(), signed(sum(archive)), nil); err != nil ||
 		of.Revision != "abc" {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("%q of %+v, %v", got, of, err)
 	}
-	known := map[string]string{"00000.csv": sum([]byte("other content"))}
-	if _, _, err := fetchRoutes(t, t.TempDir(), serve(b.Bytes()), known); err == nil ||
-		!strings.Contains(err.Error(), "not the challenge's routes: 00000.csv has SHA-256") {
-		t.Errorf("other routes: %v", err)
-	}
-	known = map[string]string{"00009.csv": ""}
-	if _, _, err := fetchRoutes(t, t.TempDir(), serve(b.Bytes()), known); err == nil ||
-		!strings.Contains(err.Error(), "00009.csv is not among them") {
-		t.Errorf("an archive without known routes: %v", err)
-	}
+}
 
+// otherRoutes: an archive of routes that are known has all of them, and as they are.
+func otherRoutes(t *testing.T, archive []byte) {
+	for what, c := range map[string]struct{ name, sum, says string }{
+		"other routes": {"00000.csv", sum([]byte("other content")),
+			"not the challenge's routes: 00000.csv has SHA-256"},
+		"an archive without known routes": {"00009.csv", "", "00009.csv is not among them"},
+	} {
+		_, _, err := fetchRoutes(t, t.TempDir(), serve(archive), map[string]string{c.name: c.sum})
+		simtest.Refused(t, what, err, c.says)
+	}
+}
+
+// twoAtOnce: one process works in a folder, and removes what an ended one has left there.
+func twoAtOnce(t *testing.T, archive []byte) {
 	alone := t.TempDir()
 	lock, err := Lock(alone)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Lock(alone); err == nil ||
-		!strings.Contains(err.Error(), "another process is at work here") {
-		t.Errorf("two at once: %v", err)
-	}
+	_, err = Lock(alone)
+	simtest.Refused(t, "two at once", err, "another process is at work here")
 	lock.Close()
 	if err := os.MkdirAll(filepath.Join(alone, ".routes-123"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := fetchRoutes(t, alone, serve(b.Bytes()), nil); err != nil ||
+	if _, _, err := fetchRoutes(t, alone, serve(archive), nil); err != nil ||
 		len(leftBehind(alone)) != 2 {
 		t.Errorf("%v, left behind: %v", err, leftBehind(alone))
 	}
 }
 
+// A hub serves an archive, says of which commit it is, and keeps for what it was asked.
+type hub struct {
+	content       []byte
+	commit, asked string
+}
+
+func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.asked = strings.Split(r.URL.Path, "/")[1]
+	w.Header().Set("X-Repo-Commit", h.commit)
+	serve(h.content).ServeHTTP(w, r)
+}
+
 // TestFetchRevision: what is loaded again is of the revision that was loaded first.
 func TestFetchRevision(t *testing.T) {
-	content, commit := archived(t, "old"), "c0ffee"
-	asked := ""
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked = strings.Split(r.URL.Path, "/")[1]
-		w.Header().Set("X-Repo-Commit", commit)
-		serve(content).ServeHTTP(w, r)
-	})
+	h := &hub{content: archived(t, "old"), commit: "c0ffee"}
 	out := t.TempDir()
-	routes, of, err := fetchRoutes(t, out, handler, nil)
-	if err != nil || asked != "main" || of != (Origin{"c0ffee", sum(content)}) {
-		t.Fatalf("%+v of %s, %v", of, asked, err)
+	routes, of, err := fetchRoutes(t, out, h, nil)
+	if err != nil || h.asked != "main" || of != (Origin{"c0ffee", sum(h.content)}) {
+		t.Fatalf("%+v of %s, %v", of, h.asked, err)
 	}
 	if _, of, err := fetchRevision(t, out, "c0ffee", http.NotFoundHandler(), nil); err != nil ||
 		of.Revision != "c0ffee" {
 		t.Errorf("what is here is loaded again: %+v, %v", of, err)
 	}
-	if _, _, err := fetchRevision(t, out, "main", http.NotFoundHandler(), nil); err == nil ||
-		!strings.Contains(
-			err.Error(), "of revision c0ffee, not main: name another folder with --out",
-		) {
-		t.Errorf("another revision in the place of one: %v", err)
-	}
+	_, _, err = fetchRevision(t, out, "main", http.NotFoundHandler(), nil)
+	simtest.Refused(t, "another revision in the place of one", err,
+		"of revision c0ffee, not main: name another folder with --out")
 
-	if err := os.RemoveAll(routes); err != nil {
-		t.Fatal(err)
-	}
-	old := content
-	content = archived(t, "new")
-	if _, _, err := fetchRoutes(t, out, handler, nil); err == nil ||
-		!strings.Contains(err.Error(), "as revision c0ffee had before") ||
-		asked != "c0ffee" {
-		t.Errorf("other content of the same revision: %v, asked for %s", err, asked)
-	}
-	content = old
-	if _, _, err := fetchRoutes(t, out, handler, nil); err != nil || asked != "c0ffee" {
-		t.Errorf("the same revision: %v, asked for %s", err, asked)
-	}
-	if err := os.RemoveAll(routes); err != nil {
-		t.Fatal(err)
-	}
-	content, commit = archived(t, "new"), "decaf"
-	if _, of, err := fetchRevision(t, out, "main", handler, nil); err != nil || asked != "main" ||
-		of.Revision != "decaf" {
-		t.Errorf("the newest, when it is asked for: %+v of %s, %v", of, asked, err)
-	}
+	fetchedAgain(t, h, out, routes)
 
 	if err := errors.Join(os.RemoveAll(routes),
 		os.WriteFile(routes+".json", []byte("{"), 0o666)); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := fetchRoutes(t, out, handler, nil); err == nil ||
-		!strings.Contains(err.Error(), "remove it to load the newest") {
-		t.Errorf("a damaged record: %v", err)
+	_, _, err = fetchRoutes(t, out, h, nil)
+	simtest.Refused(t, "a damaged record", err, "remove it to load the newest")
+}
+
+// fetchedAgain: where the routes are gone, and the record of their revision is left, that
+// revision is asked for, with the content that it had, until the newest is asked for.
+func fetchedAgain(t *testing.T, h *hub, out, routes string) {
+	t.Helper()
+	remove := func() {
+		t.Helper()
+		if err := os.RemoveAll(routes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove()
+	old := h.content
+	h.content = archived(t, "new")
+	_, _, err := fetchRoutes(t, out, h, nil)
+	simtest.Refused(t, "other content of the same revision", err, "as revision c0ffee had before")
+	if h.asked != "c0ffee" {
+		t.Errorf("other content of the same revision: asked for %s", h.asked)
+	}
+	h.content = old
+	if _, _, err := fetchRoutes(t, out, h, nil); err != nil || h.asked != "c0ffee" {
+		t.Errorf("the same revision: %v, asked for %s", err, h.asked)
+	}
+	remove()
+	h.content, h.commit = archived(t, "new"), "decaf"
+	if _, of, err := fetchRevision(t, out, "main", h, nil); err != nil || h.asked != "main" ||
+		of.Revision != "decaf" {
+		t.Errorf("the newest, when it is asked for: %+v of %s, %v", of, h.asked, err)
 	}
 }
 

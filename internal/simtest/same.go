@@ -1,5 +1,5 @@
 // Package simtest compares what simulators compute, for tests: by bits, and naming the first
-// value that differs.
+// value that differs; and errors by what they say.
 package simtest
 
 import (
