@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"lockstep"
+	"lockstep/internal/simtest"
 	"lockstep/parity"
 	"lockstep/parity/schema"
 	"lockstep/parity/trace"
@@ -257,34 +258,11 @@ func TestCompareIndependent(t *testing.T) {
 			s.Probs[3] = math.Nextafter32(s.Probs[3], 1)
 		}
 	}}
-	for name, c := range map[string]struct{ want, got parity.Source }{
-		"both live":    {Live(a), Live(b)},
-		"got recorded": {Live(a), parity.Traced(record(t, b, jobs, lockstep.AllSteps, 0))},
+	for name, got := range map[string]parity.Source{
+		"both live":    Live(b),
+		"got recorded": parity.Traced(record(t, b, jobs, lockstep.AllSteps, 0)),
 	} {
-		r := compare(t, c.want, c.got, jobs, parity.CompareOptions{})
-		if len(r.Findings) != 2 || !is(r.Findings[0], Sample, 1, 1, "00001", 103) ||
-			!is(r.Findings[1], Probs, 20, 2, "00001", 150) {
-			t.Errorf("%s: %+v", name, r.Findings)
-		}
-		if r.Unjudged != 0 || r.Forced != 2*140 || r.First.Stage != Sample || len(r.Others) != 1 ||
-			r.Others[0].Stage != Probs {
-			t.Errorf(
-				"%s: %d unjudged, %d forced, first %v, others %v", name, r.Unjudged, r.Forced,
-				r.First, r.Others,
-			)
-		}
-		for _, want := range []string{
-			"route 00001, controller pid, step 103, stage sample, index 0: want ",
-			"1 finding in sample, in 1 of 3 rollouts; 20 findings in probs, in 2 of 3 rollouts",
-		} {
-			if err := r.Err(); !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v, want %q", name, err, want)
-			}
-		}
-		var d *parity.Divergence
-		if !errors.As(r.Err(), &d) || d != r.First {
-			t.Errorf("%s: no parity.Divergence in %v", name, r.Err())
-		}
+		twoFaults(t, name, compare(t, Live(a), got, jobs, parity.CompareOptions{}))
 	}
 	// Between recordings nothing can be forced, and the report says so.
 	r := compare(
@@ -295,8 +273,33 @@ func TestCompareIndependent(t *testing.T) {
 		r.Findings[1].Rollouts == 0 {
 		t.Errorf("%d unjudged, faults %+v", r.Unjudged, r.Findings)
 	}
-	if !strings.Contains(r.Err().Error(), "steps of different histories were not judged") {
-		t.Error(r.Err())
+	simtest.Refused(t, "between recordings", r.Err(),
+		"steps of different histories were not judged")
+}
+
+// twoFaults: both are findings, the first is the one that stands first, and the error names it.
+func twoFaults(t *testing.T, name string, r *parity.Report) {
+	t.Helper()
+	if len(r.Findings) != 2 || !is(r.Findings[0], Sample, 1, 1, "00001", 103) ||
+		!is(r.Findings[1], Probs, 20, 2, "00001", 150) {
+		t.Errorf("%s: %+v", name, r.Findings)
+	}
+	if r.Unjudged != 0 || r.Forced != 2*140 || r.First.Stage != Sample || len(r.Others) != 1 ||
+		r.Others[0].Stage != Probs {
+		t.Errorf(
+			"%s: %d unjudged, %d forced, first %v, others %v", name, r.Unjudged, r.Forced,
+			r.First, r.Others,
+		)
+	}
+	for _, want := range []string{
+		"route 00001, controller pid, step 103, stage sample, index 0: want ",
+		"1 finding in sample, in 1 of 3 rollouts; 20 findings in probs, in 2 of 3 rollouts",
+	} {
+		simtest.Refused(t, name, r.Err(), want)
+	}
+	var d *parity.Divergence
+	if !errors.As(r.Err(), &d) || d != r.First {
+		t.Errorf("%s: no parity.Divergence in %v", name, r.Err())
 	}
 }
 
@@ -544,22 +547,7 @@ func TestCompareMissingStages(t *testing.T) {
 		Probs:  func(s *lockstep.Step) { s.Probs = nil },
 		CDF:    func(s *lockstep.Step) { s.CDF = nil },
 	} {
-		b := &observed{Simulator: a, change: drop}
-		r := compare(t, Live(a), Live(b), jobs, parity.CompareOptions{})
-		if len(r.Findings) != 1 || r.Findings[0].Stage != stage || r.Findings[0].Step != 20 ||
-			!strings.Contains(r.First.Error(), "got no value") ||
-			r.First.Unrepeated {
-			t.Errorf("%s: %+v, %v", stage, r.Findings, r.First)
-		}
-		if r := compare(t, Live(b), Live(b), jobs, parity.CompareOptions{}); len(r.Findings) != 1 ||
-			r.Findings[0].Stage != stage {
-			t.Errorf("%s missing on both sides: %+v", stage, r.Findings)
-		}
-		if r := compare(t, parity.Traced(record(t, b, jobs, lockstep.AllSteps, 0)), Live(a), jobs,
-			parity.CompareOptions{}); r.Err() != nil ||
-			r.Compared[stage] != 0 {
-			t.Errorf("%s not recorded: %v, %d compared", stage, r.Err(), r.Compared[stage])
-		}
+		lacksStage(t, stage, a, &observed{Simulator: a, change: drop}, jobs)
 	}
 	// With SkipWarmup there is nothing before step 100, and it is not missed.
 	r, err := Compare(
@@ -569,9 +557,36 @@ func TestCompareMissingStages(t *testing.T) {
 	if err != nil || r.Err() != nil || r.Compared[Logits] != 20 || r.Compared[Action] != 100 {
 		t.Errorf("%v, %v, %v", err, r.Err(), r.Compared)
 	}
-	// Nor are steps after the last that costs, which a recording has.
+	pastTheEnd(t, a)
+}
+
+// lacksStage: what lacks a stage in every step is found as an engine, on one side or both, and
+// is not as a recording.
+func lacksStage(t *testing.T, stage string, a, lacks lockstep.Simulator, jobs []lockstep.Job) {
+	t.Helper()
+	r := compare(t, Live(a), Live(lacks), jobs, parity.CompareOptions{})
+	if len(r.Findings) != 1 || r.Findings[0].Stage != stage || r.Findings[0].Step != 20 ||
+		!strings.Contains(r.First.Error(), "got no value") ||
+		r.First.Unrepeated {
+		t.Errorf("%s: %+v, %v", stage, r.Findings, r.First)
+	}
+	r = compare(t, Live(lacks), Live(lacks), jobs, parity.CompareOptions{})
+	if len(r.Findings) != 1 || r.Findings[0].Stage != stage {
+		t.Errorf("%s missing on both sides: %+v", stage, r.Findings)
+	}
+	recorded := parity.Traced(record(t, lacks, jobs, lockstep.AllSteps, 0))
+	r = compare(t, recorded, Live(a), jobs, parity.CompareOptions{})
+	if r.Err() != nil || r.Compared[stage] != 0 {
+		t.Errorf("%s not recorded: %v, %d compared", stage, r.Err(), r.Compared[stage])
+	}
+}
+
+// pastTheEnd: steps after the last that costs, which a recording has, are not missed, and counted;
+// those that a recording does not have are.
+func pastTheEnd(t *testing.T, a lockstep.Simulator) {
+	t.Helper()
 	long := toyJobs(1, 510)
-	r, err = Compare(
+	r, err := Compare(
 		context.Background(), parity.Traced(record(t, a, long, lockstep.AllSteps, 0)), Live(a),
 		long, lockstep.CostOnly, parity.CompareOptions{},
 	)

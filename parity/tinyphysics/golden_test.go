@@ -2,6 +2,7 @@ package tinyphysics
 
 import (
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"lockstep"
 	"lockstep/golden"
 	"lockstep/internal/assets/assetstest"
+	"lockstep/internal/simtest"
 	"lockstep/parity"
 	"lockstep/parity/schema"
 	"lockstep/parity/trace"
@@ -18,14 +20,7 @@ import (
 // TestGolden holds a trace of the reference to a recording of Python, and finds what
 // was changed in it.
 func TestGolden(t *testing.T) {
-	set, err := golden.OpenSet("../../golden/testdata/ort1.30-avx2-expU-sinfma-csv2")
-	if err != nil {
-		t.Fatal(err)
-	}
-	set.Recordings = slices.DeleteFunc(
-		slices.Clone(set.Recordings),
-		func(e golden.Entry) bool { return e.Route != "04744" || e.Name != "pid" },
-	)
+	set := oneRecording(t, "04744", "pid")
 	source, err := Golden(set)
 	if err != nil {
 		t.Fatal(err)
@@ -43,20 +38,7 @@ func TestGolden(t *testing.T) {
 	if err != nil || len(jobs) != 1 {
 		t.Fatalf("%d jobs, %v", len(jobs), err)
 	}
-	path := t.TempDir() + "/a.trace"
-	if err := recordTo(t.Context(), ref, jobs, lockstep.AllSteps,
-		trace.Header{Digest: schema.SHA256}, 0, path); err != nil {
-		t.Fatal(err)
-	}
-	open := func() *trace.File {
-		f, err := trace.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { f.Close() })
-		return f
-	}
-	f := open()
+	f := digested(t, ref, jobs)
 	if r := compare(t, source, parity.Traced(f), nil, parity.CompareOptions{}); r.Err() != nil ||
 		r.Equal() != 1 ||
 		r.Compared[CDF] != 580 ||
@@ -67,56 +49,77 @@ func TestGolden(t *testing.T) {
 		len(f.Header.Shortcuts) != 1 {
 		t.Errorf("header %+v", f.Header)
 	}
-	// One bit of the 300th CDF.
+	changedBit(t, source, ref, jobs)
+	otherDigests(t, source, record(t, ref, jobs, lockstep.CostOnly, 0))
+	twice := *set
+	twice.Recordings = append(slices.Clone(set.Recordings), set.Recordings...)
+	_, err = Golden(&twice)
+	simtest.Refused(t, "a recording that is there twice", err, "two recordings of 04744/pid")
+}
+
+// oneRecording is a set of which one recording is left.
+func oneRecording(t *testing.T, route, name string) *golden.Set {
+	t.Helper()
+	set, err := golden.OpenSet("../../golden/testdata/ort1.30-avx2-expU-sinfma-csv2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set.Recordings = slices.DeleteFunc(
+		slices.Clone(set.Recordings),
+		func(e golden.Entry) bool { return e.Route != route || e.Name != name },
+	)
+	return set
+}
+
+// digested is a trace with digests as recordings have them.
+func digested(t *testing.T, sim lockstep.Simulator, jobs []lockstep.Job) *trace.File {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "a.trace")
+	if err := recordTo(t.Context(), sim, jobs, lockstep.AllSteps,
+		trace.Header{Digest: schema.SHA256}, 0, path); err != nil {
+		t.Fatal(err)
+	}
+	f, err := trace.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// changedBit: one bit of the 300th CDF is found, and a route that Python did not load so.
+func changedBit(
+	t *testing.T, recorded parity.Source, ref lockstep.Simulator, jobs []lockstep.Job,
+) {
+	t.Helper()
 	wrong := &observed{Simulator: ref, change: func(s *lockstep.Step) {
 		if s.Index == 320 {
 			s.CDF = slices.Clone(s.CDF)
 			s.CDF[7] = math.Nextafter(s.CDF[7], 1)
 		}
 	}}
-	if err := recordTo(t.Context(), wrong, jobs, lockstep.AllSteps,
-		trace.Header{Digest: schema.SHA256}, 0, path); err != nil {
-		t.Fatal(err)
-	}
-	if r := compare(t, source, parity.Traced(open()), jobs, parity.CompareOptions{}); len(
-		r.Findings,
-	) != 1 ||
-		r.Findings[0].Stage != CDF ||
-		r.First.Step != 320 {
+	traced := parity.Traced(digested(t, wrong, jobs))
+	r := compare(t, recorded, traced, jobs, parity.CompareOptions{})
+	if len(r.Findings) != 1 || r.Findings[0].Stage != CDF || r.First.Step != 320 {
 		t.Errorf("%+v, %v", r.Findings, r.First)
 	}
-	// A route that Python did not load so.
 	jobs[0].Route.AEgo[50]++
-	r := compare(t, source, parity.Traced(open()), jobs, parity.CompareOptions{})
+	r = compare(t, recorded, traced, jobs, parity.CompareOptions{})
 	if r.First == nil || r.First.Stage != Route ||
 		!strings.Contains(r.First.Error(), "a_ego of hash") {
 		t.Errorf("%v", r.First)
 	}
-	// Traces with other digests say how to make them comparable.
-	x := t.TempDir() + "/x.trace"
-	if err := recordTo(t.Context(), ref, jobs, lockstep.CostOnly, trace.Header{}, 0,
-		x); err != nil {
-		t.Fatal(err)
-	}
-	other, err := trace.Open(x)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	if _, err := Compare(t.Context(), source, parity.Traced(other), nil, lockstep.AllSteps,
-		parity.CompareOptions{}); err == nil ||
-		!strings.Contains(err.Error(), "x.trace holds digests of kind xxh64, not sha256, and "+
-			"not all arrays in full: write it again with the other, or in full") {
-		t.Errorf("%v", err)
-	}
-	if _, err := Compare(t.Context(), source, source, nil, lockstep.AllSteps,
+}
+
+// otherDigests: a trace with other digests than the recording's says how to make it comparable.
+func otherDigests(t *testing.T, recorded parity.Source, other *trace.File) {
+	t.Helper()
+	_, err := Compare(t.Context(), recorded, parity.Traced(other), nil, lockstep.AllSteps,
+		parity.CompareOptions{})
+	simtest.Refused(t, "other digests", err, "reference.trace holds digests of kind xxh64, not "+
+		"sha256, and not all arrays in full: write it again with the other, or in full")
+	if _, err := Compare(t.Context(), recorded, recorded, nil, lockstep.AllSteps,
 		parity.CompareOptions{}); err != nil {
-		t.Errorf("%v", err)
-	}
-	twice := *set
-	twice.Recordings = append(slices.Clone(set.Recordings), set.Recordings...)
-	if _, err := Golden(&twice); err == nil ||
-		!strings.Contains(err.Error(), "two recordings of 04744/pid") {
 		t.Errorf("%v", err)
 	}
 }

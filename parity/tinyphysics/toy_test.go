@@ -54,16 +54,7 @@ func toyEncode(x float64) int64 { return int64(min(max((x+5)/10*1023, 0), 1023))
 
 func (t *toy) run(ctx context.Context, job lockstep.Job, opts lockstep.Options) lockstep.Result {
 	r := job.Route
-	plant := t.plant
-	if t.runs != nil {
-		t.runs[r.Name]++
-		if t.noisy(r.Name, t.runs[r.Name]) {
-			plant = nil
-		}
-	}
-	if plant == nil {
-		plant = func(string, int, string, *lockstep.Step) {}
-	}
+	plant := t.planted(r.Name)
 	n := r.Len()
 	if opts.Shortcuts&lockstep.StopAtCostEnd != 0 {
 		n = min(n, lockstep.CostEndIdx)
@@ -73,85 +64,42 @@ func (t *toy) run(ctx context.Context, job lockstep.Job, opts lockstep.Options) 
 	draws := job.Uniforms(n - lockstep.ContextLength)
 	integral := 0.0
 	for step := lockstep.ContextLength; step < n; step++ {
-		if err := ctx.Err(); err != nil {
+		if err := t.failed(ctx, r.Name, step); err != nil {
 			return lockstep.Result{Err: err}
 		}
-		if t.fail != nil {
-			if err := t.fail(r.Name, step); err != nil {
-				return lockstep.Result{Err: err}
-			}
-		}
 		s := &lockstep.Step{Index: step, Sample: -1, Draw: draws[step-lockstep.ContextLength]}
+		computed := func(stage string) { plant(r.Name, step, stage, s) }
 		warm := step < lockstep.ControlStartIdx
 		current := lataccel[step-1]
 		integral += r.TargetLataccel[step] - current
 		if s.Action = float64(0.2*(r.TargetLataccel[step]-current)) + float64(0.05*integral); warm {
 			s.Action = r.SteerCommand[step]
 		}
-		plant(r.Name, step, Action, s)
+		computed(Action)
 		action = append(action, s.Action)
 		if job.Teacher != nil {
 			action[step] = job.Teacher.Action[step]
 		}
 		if !warm || opts.Shortcuts&lockstep.SkipWarmup == 0 {
-			hash := uint64(0)
-			for i := range lockstep.ContextLength {
-				k := step - lockstep.ContextLength + i
-				s.Tokens = append(s.Tokens, toyEncode(lataccel[k]))
-				s.States = append(
-					s.States, float32(action[k+1]), float32(r.RollLataccel[k+1]),
-					float32(r.VEgo[k+1]), float32(r.AEgo[k+1]),
-				)
-			}
-			plant(r.Name, step, Tokens, s)
-			plant(r.Name, step, States, s)
-			for _, x := range s.Tokens {
-				hash = hash*6364136223846793005 + uint64(x)
-			}
-			for _, x := range s.States {
-				hash = hash*6364136223846793005 + uint64(math.Float32bits(x))
-			}
-			center := float32(s.Tokens[lockstep.ContextLength-1]) + float32(hash>>40)/(1<<20)
-			s.Logits = make([]float32, lockstep.VocabSize)
-			for i := range s.Logits {
-				s.Logits[i] = (float32(i) - center) / 4
-			}
-			plant(r.Name, step, Logits, s)
-			s.Probs = make([]float32, lockstep.VocabSize)
-			total := float32(0)
-			for i, x := range s.Logits {
-				s.Probs[i] = 1 / (1 + float32(x*x*x*x))
-				total += s.Probs[i]
-			}
-			for i := range s.Probs {
-				s.Probs[i] /= total
-			}
-			plant(r.Name, step, Probs, s)
-			s.CDF = make([]float64, lockstep.VocabSize)
-			sum := 0.0
-			for i, p := range s.Probs {
-				sum += float64(p)
-				s.CDF[i] = sum
-			}
-			for i := range s.CDF {
-				s.CDF[i] /= sum
-			}
-			plant(r.Name, step, CDF, s)
+			toyInputs(s, r, lataccel, action)
+			computed(Tokens)
+			computed(States)
+			toyNetwork(s, computed)
 		}
-		plant(r.Name, step, Draw, s)
+		computed(Draw)
 		if s.CDF != nil {
 			s.Sample = min(
 				sort.Search(lockstep.VocabSize, func(i int) bool { return s.CDF[i] > s.Draw }),
 				lockstep.VocabSize-1,
 			)
-			plant(r.Name, step, Sample, s)
+			computed(Sample)
 			s.Prediction = float64(s.Sample)*10/1023 - 5
-			plant(r.Name, step, Prediction, s)
+			computed(Prediction)
 		}
 		if s.Lataccel = min(max(s.Prediction, current-0.5), current+0.5); warm {
 			s.Lataccel = r.TargetLataccel[step]
 		}
-		plant(r.Name, step, Lataccel, s)
+		computed(Lataccel)
 		lataccel = append(lataccel, s.Lataccel)
 		if job.Teacher != nil {
 			lataccel[step] = job.Teacher.Lataccel[step]
@@ -169,6 +117,79 @@ func (t *toy) run(ctx context.Context, job lockstep.Job, opts lockstep.Options) 
 	return lockstep.Result{
 		Costs: lockstep.Costs{Lataccel: c.Lataccel, Jerk: 1, Total: c.Lataccel + 1},
 	}
+}
+
+// planted is the fault that this run of a route has, which does nothing if it has none.
+func (t *toy) planted(route string) func(route string, step int, stage string, s *lockstep.Step) {
+	plant := t.plant
+	if t.runs != nil {
+		t.runs[route]++
+		if t.noisy(route, t.runs[route]) {
+			plant = nil
+		}
+	}
+	if plant == nil {
+		return func(string, int, string, *lockstep.Step) {}
+	}
+	return plant
+}
+
+// failed is why a rollout ends before a step.
+func (t *toy) failed(ctx context.Context, route string, step int) error {
+	if err := ctx.Err(); err != nil || t.fail == nil {
+		return err
+	}
+	return t.fail(route, step)
+}
+
+// toyInputs are what the network sees: the histories' last numbers.
+func toyInputs(s *lockstep.Step, r *lockstep.Route, lataccel, action []float64) {
+	for i := range lockstep.ContextLength {
+		k := s.Index - lockstep.ContextLength + i
+		s.Tokens = append(s.Tokens, toyEncode(lataccel[k]))
+		s.States = append(
+			s.States, float32(action[k+1]), float32(r.RollLataccel[k+1]),
+			float32(r.VEgo[k+1]), float32(r.AEgo[k+1]),
+		)
+	}
+}
+
+// toyNetwork computes logits, probabilities and their distribution, each bit of which depends on
+// each bit of the inputs.
+func toyNetwork(s *lockstep.Step, computed func(stage string)) {
+	hash := uint64(0)
+	for _, x := range s.Tokens {
+		hash = hash*6364136223846793005 + uint64(x)
+	}
+	for _, x := range s.States {
+		hash = hash*6364136223846793005 + uint64(math.Float32bits(x))
+	}
+	center := float32(s.Tokens[lockstep.ContextLength-1]) + float32(hash>>40)/(1<<20)
+	s.Logits = make([]float32, lockstep.VocabSize)
+	for i := range s.Logits {
+		s.Logits[i] = (float32(i) - center) / 4
+	}
+	computed(Logits)
+	s.Probs = make([]float32, lockstep.VocabSize)
+	total := float32(0)
+	for i, x := range s.Logits {
+		s.Probs[i] = 1 / (1 + float32(x*x*x*x))
+		total += s.Probs[i]
+	}
+	for i := range s.Probs {
+		s.Probs[i] /= total
+	}
+	computed(Probs)
+	s.CDF = make([]float64, lockstep.VocabSize)
+	sum := 0.0
+	for i, p := range s.Probs {
+		sum += float64(p)
+		s.CDF[i] = sum
+	}
+	for i := range s.CDF {
+		s.CDF[i] /= sum
+	}
+	computed(CDF)
 }
 
 // toyJobs are jobs on random routes.
