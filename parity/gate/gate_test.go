@@ -347,29 +347,34 @@ func TestExecute(t *testing.T) {
 	}
 }
 
-// TestRun: one failed check blocks, nothing run blocks, documentation alone is short.
-func TestRun(t *testing.T) {
-	root := repository(t)
-	steps := func(steps ...step) func(*run) []step { return func(*run) []step { return steps } }
-	fine := step{name: "fine", run: passing}
-	bad := step{
+// Checks that pass, fail, and are left out, for runs of these alone.
+var (
+	fine = step{name: "fine", run: passing}
+	bad  = step{
 		name: "bad",
 		run:  func(context.Context, *verdict.Check) error { return errors.New("no") },
 	}
-	left := step{
+	left = step{
 		name: "left",
 		run:  func(context.Context, *verdict.Check) error { return leaving("not now") },
 	}
+)
+
+func only(steps ...step) func(*run) []step { return func(*run) []step { return steps } }
+
+// TestRun: one failed check blocks, nothing run blocks, documentation alone is short.
+func TestRun(t *testing.T) {
+	root := repository(t)
 	for _, c := range []struct {
 		steps   func(*run) []step
 		passed  bool
 		verdict string
 	}{
-		{steps(fine, left), true, "passed: 1 checks"},
-		{steps(fine, bad, left), false, "blocked: 1 of 2 checks failed"},
-		{steps(bad, bad, fine), false, "blocked: 2 of 3 checks failed"},
-		{steps(left), false, "blocked: no check was run"},
-		{steps(), false, "blocked: no check was run"},
+		{only(fine, left), true, "passed: 1 checks"},
+		{only(fine, bad, left), false, "blocked: 1 of 2 checks failed"},
+		{only(bad, bad, fine), false, "blocked: 2 of 3 checks failed"},
+		{only(left), false, "blocked: no check was run"},
+		{only(), false, "blocked: no check was run"},
 	} {
 		var out strings.Builder
 		r, err := Run(
@@ -399,8 +404,14 @@ func TestRun(t *testing.T) {
 			t.Errorf("%q is told, want %q", out.String(), told)
 		}
 	}
+	firstFailureEnds(t, root)
+	interrupted(t, root)
+	whatDiffersDecides(t, root)
+}
 
-	// Without KeepGoing the first that fails ends it, those beside it, too.
+// firstFailureEnds: without KeepGoing the first check that fails ends those beside it, too.
+func firstFailureEnds(t *testing.T, root string) {
+	t.Helper()
 	long := step{
 		name:   "long",
 		beside: true,
@@ -415,27 +426,48 @@ func TestRun(t *testing.T) {
 			Root:  root,
 			Limit: time.Minute,
 			Out:   io.Discard,
-			steps: steps(fine, long, bad, fine, bad),
+			steps: only(fine, long, bad, fine, bad),
 		},
 	)
 	if err != nil || r.Passed || r.Verdict != "blocked: 1 of 2 checks failed" {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	for i, want := range []string{verdict.Passed, verdict.NotRun, verdict.Failed, verdict.NotRun, verdict.NotRun} {
+	for i, want := range []string{
+		verdict.Passed, verdict.NotRun, verdict.Failed, verdict.NotRun, verdict.NotRun,
+	} {
 		if c := r.Checks[i]; c.Outcome != want ||
 			want == verdict.NotRun && !strings.Contains(c.Why, "the check bad has failed") {
 			t.Errorf("check %d, %s: %s because %q, want %s", i, c.Name, c.Outcome, c.Why, want)
 		}
 	}
+}
 
+// interrupted: no verdict is given.
+func interrupted(t *testing.T, root string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	stop := step{
+		name: "stop",
+		run:  func(context.Context, *verdict.Check) error { cancel(); return nil },
+	}
+	if r, err := Run(ctx, Config{Root: root, Limit: time.Minute, Out: io.Discard,
+		steps: only(fine, stop, fine)}); !errors.Is(err, context.Canceled) ||
+		r != nil {
+		t.Errorf("interrupted: %+v, %v", r, err)
+	}
+}
+
+// whatDiffersDecides: where documentation alone does, one check runs; with a file of Go more, all
+// that is missing here is found missing.
+func whatDiffersDecides(t *testing.T, root string) {
+	t.Helper()
 	write(t, root, "README.md", "second")
-	r, err = Run(t.Context(), Config{Root: root, Base: "base", Limit: time.Minute, Out: io.Discard})
+	r, err := Run(t.Context(), Config{Root: root, Base: "base", Limit: time.Minute, Out: io.Discard})
 	if err != nil || !r.Passed ||
 		r.Verdict != "passed: only documentation differs, nothing was compared" ||
 		len(r.Checks) != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	// One file more, and all that is missing here is found missing.
 	write(t, root, "reference/gpt.go", "package reference")
 	r, err = Run(
 		t.Context(),
@@ -455,17 +487,6 @@ func TestRun(t *testing.T) {
 		if c.Outcome == verdict.Passed {
 			t.Errorf("%s passed in a folder without a program", c.Name)
 		}
-	}
-
-	ctx, cancel := context.WithCancel(t.Context())
-	stop := step{
-		name: "stop",
-		run:  func(context.Context, *verdict.Check) error { cancel(); return nil },
-	}
-	if r, err := Run(ctx, Config{Root: root, Limit: time.Minute, Out: io.Discard,
-		steps: steps(fine, stop, fine)}); !errors.Is(err, context.Canceled) ||
-		r != nil {
-		t.Errorf("interrupted: %+v, %v", r, err)
 	}
 }
 

@@ -88,6 +88,43 @@ func blocked() *verdict.Result {
 	return r
 }
 
+// A node is an element of XML.
+type node struct {
+	XMLName xml.Name
+	Attrs   []xml.Attr `xml:",any,attr"`
+	Text    string     `xml:",chardata"`
+	Nodes   []node     `xml:",any"`
+}
+
+// attr is an attribute, which must be there.
+func (n node) attr(t *testing.T, name string) string {
+	t.Helper()
+	for _, a := range n.Attrs {
+		if a.Name.Local == name {
+			return a.Value
+		}
+	}
+	t.Errorf("<%s> has no %s", n.XMLName.Local, name)
+	return ""
+}
+
+// holdCounts holds what a node says of how much is in it to what is.
+func (n node) holdCounts(t *testing.T, what string, have map[string]int) {
+	t.Helper()
+	for _, name := range []string{"tests", "failures", "errors", "skipped"} {
+		if got, err := strconv.Atoi(n.attr(t, name)); err != nil || got != have[name] {
+			t.Errorf("%s says %d %s, and has %d (%v)", what, got, name, have[name], err)
+		}
+	}
+}
+
+func (n node) holdSeconds(t *testing.T) {
+	t.Helper()
+	if x, err := strconv.ParseFloat(n.attr(t, "time"), 64); err != nil || x < 0 {
+		t.Errorf("<%s> has time %v, %v", n.XMLName.Local, x, err)
+	}
+}
+
 // TestJUnit holds the XML to the structure that its readers want: counts that are the
 // sums of what is inside, and at most one outcome in each case.
 func TestJUnit(t *testing.T) {
@@ -99,99 +136,22 @@ func TestJUnit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	type node struct {
-		XMLName xml.Name
-		Attrs   []xml.Attr `xml:",any,attr"`
-		Text    string     `xml:",chardata"`
-		Nodes   []node     `xml:",any"`
-	}
 	var root node
 	if err := xml.Unmarshal(data, &root); err != nil {
 		t.Fatalf("not well-formed: %v\n%s", err, data)
 	}
-	attr := func(n node, name string) string {
-		for _, a := range n.Attrs {
-			if a.Name.Local == name {
-				return a.Value
-			}
-		}
-		t.Errorf("<%s> has no %s", n.XMLName.Local, name)
-		return ""
-	}
-	number := func(n node, name string) int {
-		x, err := strconv.Atoi(attr(n, name))
-		if err != nil {
-			t.Errorf("<%s>: %v", n.XMLName.Local, err)
-		}
-		return x
-	}
-	seconds := func(n node) {
-		if x, err := strconv.ParseFloat(attr(n, "time"), 64); err != nil || x < 0 {
-			t.Errorf("<%s> has time %v, %v", n.XMLName.Local, x, err)
-		}
-	}
 	if root.XMLName.Local != "testsuites" || len(root.Nodes) != 5 {
 		t.Fatalf("<%s> with %d suites, want testsuites with 5", root.XMLName.Local, len(root.Nodes))
 	}
-	seconds(root)
-	counts := []string{"tests", "failures", "errors", "skipped"}
+	root.holdSeconds(t)
 	total := map[string]int{}
 	messages := map[string]string{}
 	for _, suite := range root.Nodes {
-		if suite.XMLName.Local != "testsuite" {
-			t.Errorf("<%s> in testsuites", suite.XMLName.Local)
-		}
-		seconds(suite)
-		if _, err := time.Parse("2006-01-02T15:04:05", attr(suite, "timestamp")); err != nil {
-			t.Error(err)
-		}
-		attr(suite, "hostname")
-		have := map[string]int{}
-		stage := 0 // properties, testcases, system-out, in this order
-		for _, c := range suite.Nodes {
-			place := map[string]int{"properties": 0, "testcase": 1, "system-out": 2}
-			if p, ok := place[c.XMLName.Local]; !ok || p < stage {
-				t.Errorf("<%s> in suite %s, out of place", c.XMLName.Local, attr(suite, "name"))
-			} else {
-				stage = p
-			}
-			if c.XMLName.Local != "testcase" {
-				continue
-			}
-			have["tests"]++
-			seconds(c)
-			if attr(c, "classname") == "" || attr(c, "name") == "" {
-				t.Error("a case without a name")
-			}
-			if len(c.Nodes) > 1 {
-				t.Errorf("%s has %d outcomes", attr(c, "name"), len(c.Nodes))
-			}
-			for _, outcome := range c.Nodes {
-				key, ok := map[string]string{"failure": "failures", "error": "errors",
-					"skipped": "skipped"}[outcome.XMLName.Local]
-				if !ok {
-					t.Errorf("<%s> in a case", outcome.XMLName.Local)
-				}
-				have[key]++
-				messages[attr(c, "classname")+" "+attr(c, "name")] = attr(
-					outcome, "message",
-				) + "|" + outcome.Text
-			}
-		}
-		for _, name := range counts {
-			if got := number(suite, name); got != have[name] {
-				t.Errorf(
-					"suite %s says %d %s, and has %d", attr(suite, "name"), got, name, have[name],
-				)
-			}
-			total[name] += have[name]
+		for name, n := range holdSuite(t, suite, messages) {
+			total[name] += n
 		}
 	}
-	for _, name := range counts {
-		if got := number(root, name); got != total[name] {
-			t.Errorf("the file says %d %s, and has %d", got, name, total[name])
-		}
-	}
+	root.holdCounts(t, "the file", total)
 	if total["failures"] != 2 || total["errors"] != 1 || total["skipped"] != 3 {
 		t.Errorf("%v, want 2 failures, 1 error, 3 skipped", total)
 	}
@@ -206,6 +166,57 @@ func TestJUnit(t *testing.T) {
 		if got, ok := messages[name]; !ok || !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
+	}
+}
+
+// holdSuite holds a suite to its structure, enters its messages, and counts what is in it.
+func holdSuite(t *testing.T, suite node, messages map[string]string) (have map[string]int) {
+	t.Helper()
+	if suite.XMLName.Local != "testsuite" {
+		t.Errorf("<%s> in testsuites", suite.XMLName.Local)
+	}
+	suite.holdSeconds(t)
+	if _, err := time.Parse("2006-01-02T15:04:05", suite.attr(t, "timestamp")); err != nil {
+		t.Error(err)
+	}
+	suite.attr(t, "hostname")
+	have = map[string]int{}
+	stage := 0 // properties, testcases, system-out, in this order
+	for _, c := range suite.Nodes {
+		place := map[string]int{"properties": 0, "testcase": 1, "system-out": 2}
+		if p, ok := place[c.XMLName.Local]; !ok || p < stage {
+			t.Errorf("<%s> in suite %s, out of place", c.XMLName.Local, suite.attr(t, "name"))
+		} else {
+			stage = p
+		}
+		if c.XMLName.Local == "testcase" {
+			have["tests"]++
+			holdCase(t, c, have, messages)
+		}
+	}
+	suite.holdCounts(t, "suite "+suite.attr(t, "name"), have)
+	return have
+}
+
+// holdCase: a case has a name, a time, and one outcome at most, which is counted.
+func holdCase(t *testing.T, c node, have map[string]int, messages map[string]string) {
+	t.Helper()
+	c.holdSeconds(t)
+	class, name := c.attr(t, "classname"), c.attr(t, "name")
+	if class == "" || name == "" {
+		t.Error("a case without a name")
+	}
+	if len(c.Nodes) > 1 {
+		t.Errorf("%s has %d outcomes", name, len(c.Nodes))
+	}
+	for _, outcome := range c.Nodes {
+		key, ok := map[string]string{"failure": "failures", "error": "errors",
+			"skipped": "skipped"}[outcome.XMLName.Local]
+		if !ok {
+			t.Errorf("<%s> in a case", outcome.XMLName.Local)
+		}
+		have[key]++
+		messages[class+" "+name] = outcome.attr(t, "message") + "|" + outcome.Text
 	}
 }
 
