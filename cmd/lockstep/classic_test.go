@@ -15,6 +15,7 @@ import (
 	"lockstep/classic/archive"
 	"lockstep/engines"
 	"lockstep/internal/npz"
+	"lockstep/internal/simtest"
 	"lockstep/runs"
 )
 
@@ -40,48 +41,8 @@ func TestEnvs(t *testing.T) {
 // TestRolloutEnv: every engine prints the same returns, in a line or as JSON, and what
 // cannot be is refused in a line.
 func TestRolloutEnv(t *testing.T) {
-	type result struct {
-		Env     string
-		Engine  string
-		Steps   int
-		Reward  float64
-		Rewards []float64
-	}
 	for _, e := range classic.Environments() {
-		var first result
-		for _, engine := range []string{"reference", "batched", "auto"} {
-			args := []string{
-				"rollout", "--env", e.Name, "--num-envs", "5", "--steps", "1100", "--env-seed", "3",
-				"--engine", engine,
-			}
-			status, stdout, stderr := lockstepRun(t.Context(), append(args, "--json")...)
-			var r result
-			if err := json.Unmarshal([]byte(stdout), &r); status != exitOK || stderr != "" ||
-				err != nil {
-				t.Fatalf("%s: exit %d, %v\n%s%s", e.Name, status, err, stdout, stderr)
-			}
-			if r.Env != e.Name || r.Steps != 5500 || len(r.Rewards) != 5 ||
-				engine != "auto" && r.Engine != engine {
-				t.Errorf("%+v", r)
-			}
-			if first.Env == "" {
-				first = r
-			}
-			if !slices.Equal(r.Rewards, first.Rewards) || r.Reward != first.Reward {
-				t.Errorf(
-					"%s: %s: %v, the reference has %v", e.Name, engine, r.Rewards, first.Rewards,
-				)
-			}
-		}
-		_, stdout, _ := lockstepRun(
-			t.Context(), "rollout", "--env", e.Name, "--num-envs", "5", "--steps", "1100",
-			"--env-seed", "3",
-		)
-		if want := e.Name + ", reference: 5500 steps in "; !strings.HasPrefix(stdout, want) ||
-			!strings.Contains(stdout, fmt.Sprintf("rewards of %.10g, ", first.Reward)) ||
-			strings.Count(stdout, "\n") != 1 {
-			t.Errorf("%q", stdout)
-		}
+		sameReturns(t, e.Name)
 	}
 	for args, want := range map[string]string{
 		"--env CartPole-v2": "environment \"CartPole-v2\" is " +
@@ -118,6 +79,49 @@ func TestRolloutEnv(t *testing.T) {
 			strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: exit %d, %q, want %q", args, status, stderr, want)
 		}
+	}
+}
+
+// sameReturns: engines come to the same in an environment, as JSON and in the line that is
+// printed without.
+func sameReturns(t *testing.T, env string) {
+	t.Helper()
+	type result struct {
+		Env     string
+		Engine  string
+		Steps   int
+		Reward  float64
+		Rewards []float64
+	}
+	args := []string{
+		"rollout", "--env", env, "--num-envs", "5", "--steps", "1100", "--env-seed", "3",
+	}
+	var first result
+	for _, engine := range []string{"reference", "batched", "auto"} {
+		status, stdout, stderr := lockstepRun(
+			t.Context(), append(slices.Clone(args), "--engine", engine, "--json")...)
+		var r result
+		if err := json.Unmarshal([]byte(stdout), &r); status != exitOK || stderr != "" ||
+			err != nil {
+			t.Fatalf("%s: exit %d, %v\n%s%s", env, status, err, stdout, stderr)
+		}
+		if r.Env != env || r.Steps != 5500 || len(r.Rewards) != 5 ||
+			engine != "auto" && r.Engine != engine {
+			t.Errorf("%+v", r)
+		}
+		if first.Env == "" {
+			first = r
+		}
+		if err := simtest.Same("rewards", r.Rewards, first.Rewards); err != nil ||
+			r.Reward != first.Reward {
+			t.Errorf("%s: %s: %v, the reference has %v: %v", env, engine, r.Reward, first.Reward, err)
+		}
+	}
+	_, stdout, _ := lockstepRun(t.Context(), args...)
+	if want := env + ", reference: 5500 steps in "; !strings.HasPrefix(stdout, want) ||
+		!strings.Contains(stdout, fmt.Sprintf("rewards of %.10g, ", first.Reward)) ||
+		strings.Count(stdout, "\n") != 1 {
+		t.Errorf("%q", stdout)
 	}
 }
 
@@ -233,14 +237,18 @@ func TestCompareEnv(t *testing.T) {
 	}
 }
 
+// pendulums are the flags of the run that TestRolloutEnvKept keeps.
+var pendulums = []string{
+	"rollout", "--env", "Pendulum-v1", "--num-envs", "3", "--steps", "1500", "--env-seed", "4",
+	"--option", "g=9.5",
+}
+
+// with are a command's words and some more.
+func with(words []string, more ...string) []string { return append(slices.Clone(words), more...) }
+
 // TestRolloutEnvKept: a run that is kept goes on where it was, on any engine, to what it would have
 // come to; watch says how far it is; a folder of another run is refused.
 func TestRolloutEnvKept(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "run")
-	flags := []string{
-		"rollout", "--env", "Pendulum-v1", "--num-envs", "3", "--steps", "1500", "--env-seed", "4",
-		"--option", "g=9.5",
-	}
 	type result struct {
 		Rewards  []float64
 		Episodes int
@@ -252,8 +260,7 @@ func TestRolloutEnvKept(t *testing.T) {
 	rollout := func(more ...string) (r result) {
 		t.Helper()
 		status, stdout, stderr := lockstepRun(
-			t.Context(),
-			append(append(slices.Clone(flags), "--json", "--stats"), more...)...)
+			t.Context(), with(with(pendulums, "--json", "--stats"), more...)...)
 		if err := json.Unmarshal([]byte(stdout), &r); status != exitOK || err != nil {
 			t.Fatalf("exit %d, %v: %s%s", status, err, stdout, stderr)
 		}
@@ -263,7 +270,43 @@ func TestRolloutEnvKept(t *testing.T) {
 	if want.Stats.Steps != 4500 || want.Stats.Step <= 0 {
 		t.Errorf("%+v", want.Stats)
 	}
-	task, err := classic.Make("Pendulum-v1", 3, map[string]string{"g": "9.5"})
+	dir := filepath.Join(t.TempDir(), "run")
+	plan, after := pendulumsAfter(t, 700)
+	run, err := archive.OpenRun(dir, plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refuses(t, "two at once", "another process is at work here", with(pendulums, "--out", dir)...)
+	if err := errors.Join(run.Keep(after), run.Close()); err != nil {
+		t.Fatal(err)
+	}
+	watched := func(want string) {
+		t.Helper()
+		if status, stdout, stderr := lockstepRun(t.Context(), "watch", "--once",
+			dir); status != exitOK ||
+			!strings.Contains(stdout, want) {
+			t.Errorf("watch: exit %d, %s%s, want %s", status, stdout, stderr, want)
+		}
+	}
+	watched("3 Pendulum-v1, seed 4\n700 of 1500 steps of each, 9 episodes ended")
+	for round, left := range []int{2400, 0} { // the second time all is there
+		got := rollout("--engine", "reference", "--out", dir)
+		if err := simtest.Same("rewards", got.Rewards, want.Rewards); err != nil ||
+			got.Episodes != want.Episodes ||
+			got.Stats.Steps != left {
+			t.Errorf("round %d: %+v, want %+v and %d steps: %v", round, got, want, left, err)
+		}
+	}
+	watched("1500 of 1500 steps of each, ")
+	refusesOtherFlags(t, dir)
+	refusesOtherStates(t, dir, plan, after)
+}
+
+// pendulumsAfter are the plan of the run of those flags, and its environments after steps of it.
+func pendulumsAfter(t *testing.T, steps int) (archive.Plan, *classic.Snapshot) {
+	t.Helper()
+	options := map[string]string{"g": "9.5"}
+	task, err := classic.Make("Pendulum-v1", 3, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,97 +320,70 @@ func TestRolloutEnvKept(t *testing.T) {
 	}
 	key := uint64(4)
 	if err := errors.Join(v.Reset(classic.Reset{Seed: 4}),
-		v.Run(t.Context(), classic.Policy{Uniform: &key}, 700, nil)); err != nil {
+		v.Run(t.Context(), classic.Policy{Uniform: &key}, steps, nil)); err != nil {
 		t.Fatal(err)
 	}
-	plan := archive.Plan{
+	after, err := v.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := runs.HashProgram("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return archive.Plan{
 		Environment: "Pendulum-v1",
-		Options:     map[string]string{"g": "9.5"},
+		Options:     options,
 		Num:         3,
 		Autoreset:   "next-step",
 		Seed:        4,
 		Steps:       1500,
-	}
-	if plan.Program, err = runs.HashProgram(""); err != nil {
-		t.Fatal(err)
-	}
-	run, err := archive.OpenRun(dir, plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if status, _, stderr := lockstepRun(t.Context(),
-		append(flags, "--out", dir)...); status != exitUsage ||
-		!strings.Contains(stderr, "another process is at work here") {
-		t.Errorf("two at once: exit %d, %s", status, stderr)
-	}
-	s, err := v.Snapshot()
-	if err := errors.Join(err, run.Keep(s), run.Close()); err != nil {
-		t.Fatal(err)
-	}
-	watched := func(want string) {
-		t.Helper()
-		if status, stdout, stderr := lockstepRun(t.Context(), "watch", "--once",
-			dir); status != exitOK ||
-			!strings.Contains(stdout, want) {
-			t.Errorf("watch: exit %d, %s%s, want %s", status, stdout, stderr, want)
-		}
-	}
-	watched("3 Pendulum-v1, seed 4\n700 of 1500 steps of each, 9 episodes ended")
-	for round, left := range []int{2400, 0} { // the second time all is there
-		if got := rollout("--engine", "reference", "--out", dir); !slices.Equal(
-			got.Rewards, want.Rewards,
-		) ||
-			got.Episodes != want.Episodes ||
-			got.Stats.Steps != left {
-			t.Errorf("round %d: %+v, want %+v and %d steps", round, got, want, left)
-		}
-	}
-	watched("1500 of 1500 steps of each, ")
+		Program:     program,
+	}, after
+}
+
+// refusesOtherFlags: flags of another run than the one that is kept there.
+func refusesOtherFlags(t *testing.T, dir string) {
+	t.Helper()
 	for args, why := range map[string]string{
 		"--env Pendulum-v1 --num-envs 3 --steps 1500 --env-seed 5 --option g=9.5": "its seed is " +
 			"4, not 5",
 		"--env Pendulum-v1 --num-envs 3 --steps 1501 --env-seed 4 --option g=9.5": "its number " +
 			"of steps is 1500, not 1501",
 		"--env Pendulum-v1 --num-envs 3 --steps 1500 --env-seed 4": `its option g is "9.5", not ""`,
-		"--env CartPole-v1 --num-envs 3 --steps 1500 --env-seed 4": "its environment is Pendulum-v1, not CartPole-v1",
+		"--env CartPole-v1 --num-envs 3 --steps 1500 --env-seed 4": "its environment is " +
+			"Pendulum-v1, not CartPole-v1",
 	} {
-		if status, _, stderr := lockstepRun(t.Context(),
-			append([]string{"rollout", "--out", dir},
-				strings.Fields(args)...)...); status != exitUsage ||
-			!strings.Contains(stderr, why) {
-			t.Errorf("%s: exit %d, %s, want %s", args, status, stderr, why)
-		}
+		refuses(t, args, why, with([]string{"rollout", "--out", dir}, strings.Fields(args)...)...)
 	}
-	// Where another run is, in a file of the same shape; and a run of another program.
-	other, state := filepath.Join(t.TempDir(), "other"), filepath.Join(dir, "environments.npz")
+}
+
+// refusesOtherStates: a run of another program, its state where that of this one was, and a state
+// that is damaged.
+func refusesOtherStates(t *testing.T, dir string, plan archive.Plan, s *classic.Snapshot) {
+	t.Helper()
+	const name = "environments.npz"
+	other := filepath.Join(t.TempDir(), "other")
 	plan.Program = "another"
-	if run, err = archive.OpenRun(other, plan); err != nil {
+	run, err := archive.OpenRun(other, plan)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(run.Keep(s), run.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if status, _, stderr := lockstepRun(t.Context(),
-		append(flags, "--out", other)...); status != exitUsage ||
-		!strings.Contains(stderr, "its program is another, not ") {
-		t.Errorf("of another program: exit %d, %s", status, stderr)
-	}
-	if err := os.Rename(filepath.Join(other, "environments.npz"), state); err != nil {
+	refuses(t, "of another program", "its program is another, not ",
+		with(pendulums, "--out", other)...)
+	state := filepath.Join(dir, name)
+	if err := os.Rename(filepath.Join(other, name), state); err != nil {
 		t.Fatal(err)
 	}
-	if status, _, stderr := lockstepRun(t.Context(),
-		append(flags, "--out", dir)...); status != exitUsage ||
-		!strings.Contains(stderr, "environments.npz: of another run than ") {
-		t.Errorf("where another run is: exit %d, %s", status, stderr)
-	}
+	refuses(t, "where another run is", name+": of another run than ",
+		with(pendulums, "--out", dir)...)
 	if err := os.WriteFile(state, []byte("PK"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if status, _, stderr := lockstepRun(t.Context(),
-		append(flags, "--out", dir)...); status != exitUsage ||
-		!strings.Contains(stderr, "environments.npz: not an .npz archive: zip: ") {
-		t.Errorf("damaged: exit %d, %s", status, stderr)
-	}
+	refuses(t, "damaged", name+": not an .npz archive: zip: ", with(pendulums, "--out", dir)...)
 }
 
 // TestPolicyEnv: a table and a network from files, in a rollout and in a comparison.

@@ -25,6 +25,7 @@ import (
 	"lockstep/internal/want"
 	"lockstep/parity"
 	"lockstep/parity/branches"
+	"lockstep/parity/schema"
 	"lockstep/parity/tinyphysics"
 	"lockstep/parity/trace"
 	"lockstep/parity/verdict"
@@ -677,55 +678,8 @@ func TestCompareTraces(t *testing.T) {
 		t, inputs, path("expF.trace"), "reference", "--profile", "ort1.23-avx2-expF-sinfma-csv2",
 		"--trace-values",
 	)
-	f, err := trace.Open(path("a.trace"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(f.Rollouts) != 2 || f.Header.Engine != "reference" || len(f.Header.ModelSHA256) != 64 ||
-		f.Rollouts[0].Digests.Len() != 110 ||
-		f.Rollouts[0].End.Outcome == nil {
-		t.Errorf("%d rollouts, %+v", len(f.Rollouts), f.Header)
-	}
-	header := f.Header
-	f.Close()
-	// A user's own trace: names, tokens and lataccels, no more.
-	f, err = trace.Open(path("full.trace"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	stages, outcome := header.Schema.Set(
-		tinyphysics.Sample, tinyphysics.Lataccel,
-	), f.Rollouts[0].End.Outcome
-	mine := func(name string, header trace.Header, route, policy string) {
-		err := trace.WriteFile(path(name), header, tinyphysics.Arrays(), func(w *trace.Writer) error {
-			r := w.Begin(trace.Rollout{Key: []string{route, policy}})
-			for i := range f.Rollouts[0].Digests.Len() {
-				s, err := f.Step(f.Rollouts[0], i)
-				if err != nil {
-					return err
-				}
-				s.Has &= stages
-				clear(s.Data)
-				r.Observe(s)
-			}
-			r.End(outcome, nil)
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	mine("mine.trace", trace.Header{Schema: header.Schema}, "a", "pid")
-	mine("other.trace", trace.Header{Schema: header.Schema}, "b", "pid")
-	mine("route.trace", trace.Header{Schema: header.Schema}, "99999", "pid")
-	mine("policy.trace", trace.Header{Schema: header.Schema}, "a", "mpc")
-	mine("nobody.trace", trace.Header{Schema: header.Schema}, "a", "")
-	stages, outcome = 0, nil
-	mine("blank.trace", trace.Header{Schema: header.Schema}, "a", "pid")
-	elsewhere := header
-	elsewhere.ModelSHA256 = strings.Repeat("0", 64)
-	mine("model.trace", elsewhere, "a", "pid")
+	header := recordedHeader(t, path("a.trace"))
+	ownTraces(t, path, header)
 	whole, err := os.ReadFile(path("a.trace"))
 	if err != nil {
 		t.Fatal(err)
@@ -782,18 +736,7 @@ func TestCompareTraces(t *testing.T) {
 			)
 		}
 	}
-	// Of which profiles the sides are stands before what they come to.
-	for others, want := range map[string]string{
-		"expF.trace": "two profiles: " + path("full.trace") + " has " + header.Profile + ", " + path("expF.trace") + " has ",
-		"a.trace":    "both sides have profile " + header.Profile + "\nequal  ",
-	} {
-		_, stdout, _ := lockstepRun(t.Context(), "compare", path("full.trace"), path(others))
-		if !strings.HasPrefix(stdout, want) ||
-			others == "expF.trace" &&
-				!strings.Contains(stdout, ", and bits differ where these do\ndifferent  ") {
-			t.Errorf("%s: %s, want %s…", others, stdout, want)
-		}
-	}
+	profilesFirst(t, path, header.Profile)
 	plant(t, "absent")
 	args := append(
 		append([]string{"compare"}, inputs...), path("a.trace"), "twin", "--allow-absent",
@@ -811,6 +754,91 @@ func TestCompareTraces(t *testing.T) {
 	if html, err := os.ReadFile(page); err != nil ||
 		!strings.Contains(string(html), "bits wanted") {
 		t.Errorf("the report: %v", err)
+	}
+}
+
+// recordedHeader is the header of a trace of two routes, which has all of both.
+func recordedHeader(t *testing.T, path string) trace.Header {
+	t.Helper()
+	f, err := trace.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if len(f.Rollouts) != 2 || f.Header.Engine != "reference" || len(f.Header.ModelSHA256) != 64 ||
+		f.Rollouts[0].Digests.Len() != 110 ||
+		f.Rollouts[0].End.Outcome == nil {
+		t.Errorf("%d rollouts, %+v", len(f.Rollouts), f.Header)
+	}
+	return f.Header
+}
+
+// ownTraces writes traces as a user has them, of the first rollout of full.trace: names, tokens and
+// lataccels, no more.
+func ownTraces(t *testing.T, path func(string) string, header trace.Header) {
+	t.Helper()
+	f, err := trace.Open(path("full.trace"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	full := f.Rollouts[0]
+	mine := trace.Header{Schema: header.Schema}
+	elsewhere := header
+	elsewhere.ModelSHA256 = strings.Repeat("0", 64)
+	stages := header.Schema.Set(tinyphysics.Sample, tinyphysics.Lataccel)
+	for _, c := range []struct {
+		name          string
+		header        trace.Header
+		route, policy string
+		stages        schema.Set
+		outcome       []float64
+	}{
+		{"mine.trace", mine, "a", "pid", stages, full.End.Outcome},
+		{"other.trace", mine, "b", "pid", stages, full.End.Outcome},
+		{"route.trace", mine, "99999", "pid", stages, full.End.Outcome},
+		{"policy.trace", mine, "a", "mpc", stages, full.End.Outcome},
+		{"nobody.trace", mine, "a", "", stages, full.End.Outcome},
+		{"blank.trace", mine, "a", "pid", 0, nil},
+		{"model.trace", elsewhere, "a", "pid", 0, nil},
+	} {
+		arrays := tinyphysics.Arrays()
+		err := trace.WriteFile(path(c.name), c.header, arrays, func(w *trace.Writer) error {
+			r := w.Begin(trace.Rollout{Key: []string{c.route, c.policy}})
+			for i := range full.Digests.Len() {
+				s, err := f.Step(full, i)
+				if err != nil {
+					return err
+				}
+				s.Has &= c.stages
+				clear(s.Data)
+				r.Observe(s)
+			}
+			r.End(c.outcome, nil)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// profilesFirst: of which profiles the sides are stands before what they come to.
+func profilesFirst(t *testing.T, path func(string) string, profile string) {
+	t.Helper()
+	full, expF := path("full.trace"), path("expF.trace")
+	for other, wants := range map[string][]string{
+		expF: {
+			"two profiles: " + full + " has " + profile + ", " + expF + " has ",
+			", and bits differ where these do\ndifferent  ",
+		},
+		path("a.trace"): {"both sides have profile " + profile + "\nequal  "},
+	} {
+		_, stdout, _ := lockstepRun(t.Context(), "compare", full, other)
+		if !strings.HasPrefix(stdout, wants[0]) ||
+			!strings.Contains(stdout, wants[len(wants)-1]) {
+			t.Errorf("%s: %s, want %q", other, stdout, wants)
+		}
 	}
 }
 
@@ -993,51 +1021,6 @@ func TestGate(t *testing.T) {
 	for _, w := range want.All {
 		t.Setenv(w.Variable(), "")
 	}
-	runGate := func(twin string, args ...string) (status int, stdout string, r verdict.Result) {
-		t.Helper()
-		plant(t, twin)
-		t.Setenv("LOCKSTEP_TEST_ENGINES", twin)
-		status, stdout, stderr := lockstepRun(
-			t.Context(),
-			append([]string{"gate", "--base", "base", "--keep-going", "--out", out}, args...)...)
-		data, err := os.ReadFile(filepath.Join(out, verdict.JSONName))
-		if err != nil {
-			t.Fatalf("exit %d, %v\n%s%s", status, err, stdout, stderr)
-		}
-		if err := json.Unmarshal(data, &r); err != nil {
-			t.Fatal(err)
-		}
-		var suites struct {
-			Failures int `xml:"failures,attr"`
-			Errors   int `xml:"errors,attr"`
-		}
-		if data, err = os.ReadFile(filepath.Join(out, verdict.JUnitName)); err != nil {
-			t.Fatal(err)
-		} else if err := xml.Unmarshal(data, &suites); err != nil {
-			t.Error(err)
-		}
-		if r.Passed != (status == exitOK) || r.Passed != (suites.Failures+suites.Errors == 0) {
-			t.Errorf("exit %d, passed %v, %+v in the XML", status, r.Passed, suites)
-		}
-		html, err := os.ReadFile(filepath.Join(out, verdict.HTMLName))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, text := range []string{stdout, string(html)} {
-			if !strings.Contains(text, r.Verdict) {
-				t.Errorf("%q is not in %.200s", r.Verdict, text)
-			}
-		}
-		return status, stdout, r
-	}
-	failed := func(r verdict.Result) (names []string) {
-		for _, c := range r.Checks {
-			if c.Outcome == verdict.Failed {
-				names = append(names, c.Name)
-			}
-		}
-		return names
-	}
 	edit := func(file, text string) {
 		t.Helper()
 		if err := os.WriteFile(filepath.Join(root, file), []byte(text), 0o666); err != nil {
@@ -1046,29 +1029,97 @@ func TestGate(t *testing.T) {
 	}
 
 	edit("README.md", "second\n")
-	if status, stdout, r := runGate("logits"); status != exitOK ||
+	if status, stdout, r := gated(t, out, "logits"); status != exitOK ||
 		!strings.HasPrefix(stdout, "documentation only\n      README.md\n") ||
 		len(r.Checks) != 1 {
 		t.Errorf("documentation: exit %d\n%s", status, stdout)
 	}
 
 	edit("twin/twin.go", "package twin\n\n// changed\n")
-	if status, stdout, r := runGate("equal"); status != exitOK || len(r.Checks) != 26 {
+	if status, stdout, r := gated(t, out, "equal"); status != exitOK || len(r.Checks) != 26 {
 		t.Errorf("equal engines: exit %d, %d checks\n%s", status, len(r.Checks), stdout)
 	}
 	// The same without what is required.
-	if _, stdout, r := runGate("absent", "--require", "gpu", "--require-hardware"); !slices.Equal(
-		failed(r), []string{"goldens/twin", "engines", "regressions", "hardware"},
-	) {
-		t.Errorf("no GPU, but required: %v\n%s", failed(r), stdout)
+	_, stdout, r := gated(t, out, "absent", "--require", "gpu", "--require-hardware")
+	if got, want := failed(r), []string{"goldens/twin", "engines", "regressions",
+		"hardware"}; !slices.Equal(got, want) {
+		t.Errorf("no GPU, but required: %v failed, want %v\n%s", got, want, stdout)
 	}
 
-	_, stdout, r := runGate("logits")
-	if got, want := failed(r), []string{"goldens/twin", "engines", "regressions"}; !slices.Equal(
-		got, want,
-	) {
-		t.Errorf("failed: %v, want %v\n%s", got, want, stdout)
+	blamed := []string{"goldens/twin", "engines", "regressions"}
+	_, stdout, r = gated(t, out, "logits")
+	if got := failed(r); !slices.Equal(got, blamed) {
+		t.Errorf("failed: %v, want %v\n%s", got, blamed, stdout)
 	}
+	reportedDifference(t, out)
+
+	_, stdout, r = gated(t, out, "crash")
+	if got := failed(r); !slices.Equal(got, blamed) ||
+		!strings.Contains(
+			stdout, "ended with status 9 before its last line: fatal error: unexpected signal",
+		) {
+		t.Errorf("a crash: %v failed, want %v\n%s", got, blamed, stdout)
+	}
+
+	interruptedGate(t, out)
+	refusedGates(t)
+}
+
+// gated runs the gate with such an engine as twin, and holds its status and what it writes to one
+// verdict.
+func gated(t *testing.T, out, twin string, args ...string) (
+	status int, stdout string, r verdict.Result,
+) {
+	t.Helper()
+	plant(t, twin)
+	t.Setenv("LOCKSTEP_TEST_ENGINES", twin)
+	status, stdout, stderr := lockstepRun(
+		t.Context(),
+		append([]string{"gate", "--base", "base", "--keep-going", "--out", out}, args...)...)
+	data, err := os.ReadFile(filepath.Join(out, verdict.JSONName))
+	if err != nil {
+		t.Fatalf("exit %d, %v\n%s%s", status, err, stdout, stderr)
+	}
+	if err := json.Unmarshal(data, &r); err != nil {
+		t.Fatal(err)
+	}
+	var suites struct {
+		Failures int `xml:"failures,attr"`
+		Errors   int `xml:"errors,attr"`
+	}
+	if data, err = os.ReadFile(filepath.Join(out, verdict.JUnitName)); err != nil {
+		t.Fatal(err)
+	} else if err := xml.Unmarshal(data, &suites); err != nil {
+		t.Error(err)
+	}
+	if r.Passed != (status == exitOK) || r.Passed != (suites.Failures+suites.Errors == 0) {
+		t.Errorf("exit %d, passed %v, %+v in the XML", status, r.Passed, suites)
+	}
+	html, err := os.ReadFile(filepath.Join(out, verdict.HTMLName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{stdout, string(html)} {
+		if !strings.Contains(text, r.Verdict) {
+			t.Errorf("%q is not in %.200s", r.Verdict, text)
+		}
+	}
+	return status, stdout, r
+}
+
+// failed are the checks that failed.
+func failed(r verdict.Result) (names []string) {
+	for _, c := range r.Checks {
+		if c.Outcome == verdict.Failed {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// reportedDifference: the report counts the findings, and shows where engines part.
+func reportedDifference(t *testing.T, out string) {
+	t.Helper()
 	html, err := os.ReadFile(filepath.Join(out, verdict.HTMLName))
 	if err != nil {
 		t.Fatal(err)
@@ -1084,18 +1135,6 @@ func TestGate(t *testing.T) {
 			t.Errorf("the report lacks %s", want)
 		}
 	}
-
-	if _, stdout, r := runGate("crash"); !slices.Equal(
-		failed(r), []string{"goldens/twin", "engines", "regressions"},
-	) ||
-		!strings.Contains(
-			stdout, "ended with status 9 before its last line: fatal error: unexpected signal",
-		) {
-		t.Errorf("a crash: %v\n%s", failed(r), stdout)
-	}
-
-	interruptedGate(t, out)
-	refusedGates(t)
 }
 
 // interruptedGate: it leaves no verdict, and none of the last time.

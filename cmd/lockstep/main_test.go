@@ -45,6 +45,15 @@ func lockstepRun(ctx context.Context, args ...string) (status int, stdout, stder
 	return status, out.String(), errs.String()
 }
 
+// refuses holds a command to end as one that was called wrongly, and to say why.
+func refuses(t *testing.T, what, why string, args ...string) {
+	t.Helper()
+	if status, _, stderr := lockstepRun(t.Context(), args...); status != exitUsage ||
+		!strings.Contains(stderr, why) {
+		t.Errorf("%s: exit %d, %s, want %s", what, status, stderr, why)
+	}
+}
+
 // withoutNotices leaves out the lines that say whose network and routes are used: they stand
 // before an error where the challenge's are not here.
 func withoutNotices(stderr string) string {
