@@ -1,10 +1,12 @@
 package lockstep_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"lockstep"
+	"lockstep/internal/simtest"
 )
 
 // TestSeen: what is declared reads back, and what is not there is refused by its text.
@@ -47,10 +49,15 @@ func TestSeen(t *testing.T) {
 			t.Errorf("%q is %v, %v, want %s", text, s, err, want)
 		}
 	}
-	one := []lockstep.Seen{{Of: lockstep.SourceTarget, Unit: 1}}
-	if _, err := lockstep.NewSeeing(one, layers(0.1, 1, 2), 0.25); err != nil {
-		t.Error(err)
-	}
+	seeingNetworks(t)
+}
+
+// seeingNetworks: a network is made of what can be seen alone, has a name of its own for what it
+// sees and computes, and is no company for one that sees other things.
+func seeingNetworks(t *testing.T) {
+	t.Helper()
+	target := []lockstep.Seen{{Of: lockstep.SourceTarget, Unit: 1}}
+	roll := []lockstep.Seen{{Of: lockstep.SourceRoll, Unit: 1}}
 	for want, sees := range map[string][]lockstep.Seen{
 		"0 numbers to observe":    {},
 		"1025 numbers to observe": make([]lockstep.Seen, 1025),
@@ -59,14 +66,12 @@ func TestSeen(t *testing.T) {
 		"no source -1":            {{Of: lockstep.SourceTarget, Less: -1, Unit: 1}},
 		"not 0":                   {{Of: lockstep.SourceTarget}},
 	} {
-		if _, err := lockstep.NewSeeing(sees, layers(0.1, 1, 2), 0.25); err == nil ||
-			!strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
-		}
+		_, err := lockstep.NewSeeing(sees, layers(0.1, 1, 2), 0.25)
+		simtest.Refused(t, fmt.Sprint(sees), err, want)
 	}
 	named := map[string]bool{}
 	for _, tanh := range []bool{false, true} {
-		for _, sees := range [][]lockstep.Seen{one, {{Of: lockstep.SourceRoll, Unit: 1}}} {
+		for _, sees := range [][]lockstep.Seen{target, roll} {
 			l := layers(0.1, 1, 3, 2)
 			l[0].Tanh = tanh
 			n, err := lockstep.NewSeeing(sees, l, 0.25)
@@ -77,15 +82,14 @@ func TestSeen(t *testing.T) {
 		}
 	}
 	jobs := make([]lockstep.Job, 2)
-	for i, sees := range [][]lockstep.Seen{one, {{Of: lockstep.SourceRoll, Unit: 1}}} {
+	for i, sees := range [][]lockstep.Seen{target, roll} {
 		n, err := lockstep.NewSeeing(sees, layers(0.1, 1, 2), 0.25)
 		if err != nil {
 			t.Fatal(err)
 		}
 		jobs[i].Policy = n
 	}
-	if _, err := lockstep.NewExperience(jobs); err == nil ||
-		!strings.Contains(err.Error(), "does not observe what the first job's does") {
-		t.Error(err)
-	}
+	_, err := lockstep.NewExperience(jobs)
+	simtest.Refused(t, "two that see other things", err,
+		"does not observe what the first job's does")
 }

@@ -138,49 +138,73 @@ func clipped(x, center, width float64) float64 {
 	return x
 }
 
+// A decimal is a number as it is written: the digits before the point, those behind it, and the
+// power of ten.
+type decimal struct {
+	negative        bool
+	whole, fraction string
+	exponent        *big.Int
+}
+
+// readDecimal reads a number as it is written, if it is one.
+func readDecimal(text string) (d decimal, ok bool) {
+	const digits = "0123456789"
+	s := strings.Trim(text, " \t\n\v\f\r")
+	d.negative = strings.HasPrefix(s, "-")
+	if d.negative || strings.HasPrefix(s, "+") {
+		s = s[1:]
+	}
+	d.exponent = new(big.Int)
+	if i := strings.IndexAny(s, "eE"); i >= 0 {
+		power := s[i+1:]
+		unsigned := power
+		if power != "" && strings.Contains("+-", power[:1]) {
+			unsigned = power[1:]
+		}
+		if unsigned == "" || strings.Trim(unsigned, digits) != "" {
+			return d, false
+		}
+		d.exponent.SetString(power, 10)
+		s = s[:i]
+	}
+	d.whole, d.fraction, _ = strings.Cut(s, ".")
+	ok = d.whole+d.fraction != "" && strings.Trim(d.whole+d.fraction, digits) == ""
+	return d, ok
+}
+
 // pandasFloat reads a number as pandas up to 2.x does, precise_xstrtod: up to 17
 // digits are accumulated, number·10 and then + digit, each rounded, and scaled by
 // one power of ten, itself rounded to float64.
 func pandasFloat(text string) (float64, bool) {
-	s := strings.Trim(text, " \t\n\v\f\r")
-	negative := strings.HasPrefix(s, "-")
-	if negative || strings.HasPrefix(s, "+") {
-		s = s[1:]
-	}
-	mantissa, exponentText := s, ""
-	if i := strings.IndexAny(s, "eE"); i >= 0 {
-		mantissa, exponentText = s[:i], s[i+1:]
-		unsigned := exponentText
-		if unsigned != "" && (unsigned[0] == '+' || unsigned[0] == '-') {
-			unsigned = unsigned[1:]
-		}
-		if unsigned == "" || strings.Trim(unsigned, "0123456789") != "" {
-			return 0, false
-		}
-	}
-	whole, fraction, _ := strings.Cut(mantissa, ".")
-	if whole+fraction == "" || strings.Trim(whole+fraction, "0123456789") != "" {
+	d, ok := readDecimal(text)
+	if !ok {
 		return 0, false
 	}
-	exponent := new(big.Int)
-	if exponentText != "" {
-		exponent.SetString(strings.TrimPrefix(exponentText, "+"), 10)
-	}
 	number, digits := 0.0, int64(0)
-	for i, digit := range whole + fraction {
+	for i, digit := range d.whole + d.fraction {
 		if digits == 17 {
-			if i < len(whole) {
-				exponent.Add(exponent, big.NewInt(1))
+			if i < len(d.whole) {
+				d.exponent.Add(d.exponent, big.NewInt(1))
 			}
 			continue
 		}
 		digits++
 		ten := rational(rounded(new(big.Rat).Mul(rational(number), big.NewRat(10, 1))))
 		number = rounded(ten.Add(ten, big.NewRat(int64(digit-'0'), 1)))
-		if i >= len(whole) {
-			exponent.Sub(exponent, big.NewInt(1))
+		if i >= len(d.whole) {
+			d.exponent.Sub(d.exponent, big.NewInt(1))
 		}
 	}
+	number, ok = scaled(number, d.exponent)
+	if d.negative {
+		number = -number
+	}
+	return number, ok
+}
+
+// scaled multiplies by a power of ten as precise_xstrtod does, which has the powers up to 308: it
+// divides twice where one is too small.
+func scaled(number float64, exponent *big.Int) (float64, bool) {
 	e := int64(1 << 20)
 	if exponent.CmpAbs(big.NewInt(e)) <= 0 {
 		e = exponent.Int64()
@@ -205,9 +229,6 @@ func pandasFloat(text string) (float64, bool) {
 	}
 	if math.IsInf(number, 0) {
 		return 0, false
-	}
-	if negative {
-		number = -number
 	}
 	return number, true
 }

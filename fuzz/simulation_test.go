@@ -11,6 +11,7 @@ import (
 
 	"lockstep"
 	"lockstep/internal/arbitrary"
+	"lockstep/internal/simtest"
 	"lockstep/parity/schema"
 	"lockstep/parity/tinyphysics"
 )
@@ -172,95 +173,12 @@ func step(t *rapid.T, cover func(string)) {
 	}
 	r := job.Route
 	for _, e := range distinct(network) {
-		lataccel := slices.Clone(r.TargetLataccel[:lockstep.ContextLength])
-		action := slices.Clone(r.SteerCommand[:lockstep.ContextLength])
-		job.Observe = func(s *lockstep.Step) {
-			fail := func(stage string, format string, args ...any) {
-				t.Fatalf(
-					"%s, step %d, stage %v: %s", e.name, s.Index, stage,
-					fmt.Sprintf(format, args...),
-				)
-			}
-			if s.Index != len(lataccel) {
-				t.Fatalf("%s: step %d, want step %d", e.name, s.Index, len(lataccel))
-			}
-			if s.Index < lockstep.ControlStartIdx {
-				if want := min(max(r.SteerCommand[s.Index], -2), 2); !schema.Equal(s.Action, want) {
-					fail(
-						tinyphysics.Action, "%v, recorded is %v", s.Action, r.SteerCommand[s.Index],
-					)
-				}
-			} else if !(s.Action >= -2 && s.Action <= 2) {
-				fail(tinyphysics.Action, "%v is outside ±2", s.Action)
-			}
-			action = append(action, s.Action)
-			current := lataccel[s.Index-1]
-			if s.Logits == nil {
-				if s.Index >= lockstep.ControlStartIdx || opts.Shortcuts&lockstep.SkipWarmup == 0 {
-					fail(tinyphysics.Logits, "the network did not run")
-				}
-				lataccel = append(lataccel, s.Lataccel)
-				return
-			}
-			const n = lockstep.ContextLength
-			for i, x := range lataccel[s.Index-n:] {
-				if want, _ := token(x); s.Tokens[i] != want {
-					fail(tinyphysics.Tokens, "index %d is %d, %v has %d", i, s.Tokens[i], x, want)
-				}
-			}
-			for i := range n {
-				k := s.Index - n + 1 + i
-				for j, x := range [4]float64{action[k], r.RollLataccel[k], r.VEgo[k], r.AEgo[k]} {
-					if got, want := s.States[4*i+j], float32(x); math.Float32bits(got) !=
-						math.Float32bits(want) {
-						fail(tinyphysics.States, "index (%d, %d) is %v, want %v", i, j, got, want)
-					}
-				}
-			}
-			cdf := cumulate(s.Probs)
-			for i, want := range cdf {
-				if got := s.CDF[i]; math.Float64bits(got) != math.Float64bits(want) {
-					fail(tinyphysics.CDF, "index %d is %v, want %v", i, got, want)
-				}
-			}
-			sample := 0
-			for cdf[sample] <= s.Draw {
-				sample++
-			}
-			if s.Sample != sample {
-				fail(tinyphysics.Sample, "%d, want %d", s.Sample, sample)
-			}
-			if s.Probs[sample] == 1 {
-				cover("certain")
-			}
-			if sample == 0 || sample == lockstep.VocabSize-1 {
-				cover("first or last token")
-			}
-			if math.Float64bits(s.Prediction) != math.Float64bits(bins[sample]) {
-				fail(
-					tinyphysics.Prediction, "%v, token %d is %v", s.Prediction, sample,
-					bins[sample],
-				)
-			}
-			want := r.TargetLataccel[s.Index]
-			if s.Index >= lockstep.ControlStartIdx {
-				want = clipped(bins[sample], current, 0.5)
-				if want != bins[sample] {
-					cover("clipped")
-				} else {
-					cover("not clipped")
-				}
-			} else {
-				cover("network in the warm-up")
-			}
-			if !schema.Equal(s.Lataccel, want) {
-				fail(
-					tinyphysics.Lataccel, "%v, want %v from %v and prediction %v", s.Lataccel, want,
-					current, s.Prediction,
-				)
-			}
-			lataccel = append(lataccel, s.Lataccel)
+		w := &witness{
+			t: t, cover: cover, engine: e.name, route: r, shortcuts: opts.Shortcuts,
+			lataccel: slices.Clone(r.TargetLataccel[:lockstep.ContextLength]),
+			action:   slices.Clone(r.SteerCommand[:lockstep.ContextLength]),
 		}
+		job.Observe = w.observe
 		tr := rollout(t, e, []lockstep.Job{job}, opts)[0]
 		if tr.result.Err != nil {
 			cover("failed")
@@ -269,9 +187,128 @@ func step(t *rapid.T, cover func(string)) {
 		cover("finished")
 		if d := resultDifference(lockstep.Result{Trajectory: tr.result.Trajectory},
 			lockstep.Result{Trajectory: &lockstep.Trajectory{Target: r.TargetLataccel,
-				Lataccel: lataccel, Action: action}}); d != "" {
+				Lataccel: w.lataccel, Action: w.action}}); d != "" {
 			t.Fatalf("%s: %s", e.name, d)
 		}
+	}
+}
+
+// A witness follows a rollout, and holds each stage of a step to what comes before it.
+type witness struct {
+	t                *rapid.T
+	cover            func(string)
+	engine           string
+	route            *lockstep.Route
+	shortcuts        lockstep.Shortcuts
+	lataccel, action []float64 // the histories
+}
+
+func (w *witness) observe(s *lockstep.Step) {
+	if s.Index != len(w.lataccel) {
+		w.t.Fatalf("%s: step %d, want step %d", w.engine, s.Index, len(w.lataccel))
+	}
+	w.holdAction(s)
+	w.action = append(w.action, s.Action)
+	switch {
+	case s.Logits != nil:
+		w.holdInputs(s)
+		w.holdSample(s)
+		w.holdLataccel(s)
+	case s.Index >= lockstep.ControlStartIdx || w.shortcuts&lockstep.SkipWarmup == 0:
+		w.fail(s, tinyphysics.Logits, "the network did not run")
+	}
+	w.lataccel = append(w.lataccel, s.Lataccel)
+}
+
+func (w *witness) fail(s *lockstep.Step, stage string, format string, args ...any) {
+	w.t.Fatalf(
+		"%s, step %d, stage %v: %s", w.engine, s.Index, stage, fmt.Sprintf(format, args...),
+	)
+}
+
+// hold fails with what differs in a stage, if something does.
+func (w *witness) hold(s *lockstep.Step, stage string, differs error) {
+	if differs != nil {
+		w.fail(s, stage, "%v", differs)
+	}
+}
+
+// holdAction: the recorded one in the warm-up, and any within ±2 behind it.
+func (w *witness) holdAction(s *lockstep.Step) {
+	if s.Index >= lockstep.ControlStartIdx {
+		if !(s.Action >= -2 && s.Action <= 2) {
+			w.fail(s, tinyphysics.Action, "%v is outside ±2", s.Action)
+		}
+		return
+	}
+	recorded := w.route.SteerCommand[s.Index]
+	if !schema.Equal(s.Action, min(max(recorded, -2), 2)) {
+		w.fail(s, tinyphysics.Action, "%v, recorded is %v", s.Action, recorded)
+	}
+}
+
+// holdInputs: tokens are of the last lataccels, states of the last actions and the route's rows.
+func (w *witness) holdInputs(s *lockstep.Step) {
+	const n = lockstep.ContextLength
+	var tokens []int64
+	for _, x := range w.lataccel[s.Index-n:] {
+		want, _ := token(x)
+		tokens = append(tokens, want)
+	}
+	w.hold(s, tinyphysics.Tokens, simtest.SameBits("tokens", s.Tokens, tokens))
+	var states []float32
+	r := w.route
+	for k := s.Index - n + 1; k <= s.Index; k++ {
+		states = append(
+			states, float32(w.action[k]), float32(r.RollLataccel[k]), float32(r.VEgo[k]),
+			float32(r.AEgo[k]),
+		)
+	}
+	w.hold(s, tinyphysics.States, simtest.SameBits("states", s.States, states))
+}
+
+// holdSample: the distribution is that of the probabilities, and the token the first beyond the
+// draw.
+func (w *witness) holdSample(s *lockstep.Step) {
+	cdf := cumulate(s.Probs)
+	w.hold(s, tinyphysics.CDF, simtest.SameBits("cdf", s.CDF, cdf))
+	sample := 0
+	for cdf[sample] <= s.Draw {
+		sample++
+	}
+	if s.Sample != sample {
+		w.fail(s, tinyphysics.Sample, "%d, want %d", s.Sample, sample)
+	}
+	if s.Probs[sample] == 1 {
+		w.cover("certain")
+	}
+	if sample == 0 || sample == lockstep.VocabSize-1 {
+		w.cover("first or last token")
+	}
+}
+
+// holdLataccel: the prediction is the token's bin, and lataccel that bin within reach of the last;
+// in the warm-up it is the target.
+func (w *witness) holdLataccel(s *lockstep.Step) {
+	bin := bins[s.Sample]
+	if math.Float64bits(s.Prediction) != math.Float64bits(bin) {
+		w.fail(
+			s, tinyphysics.Prediction, "%v, token %d is %v", s.Prediction, s.Sample, bin,
+		)
+	}
+	current, want := w.lataccel[s.Index-1], w.route.TargetLataccel[s.Index]
+	if s.Index < lockstep.ControlStartIdx {
+		w.cover("network in the warm-up")
+	} else if want = clipped(bin, current, 0.5); want != bin {
+		w.cover("clipped")
+	} else {
+		w.cover("not clipped")
+	}
+	if !schema.Equal(s.Lataccel, want) {
+		w.fail(
+			s, tinyphysics.Lataccel, "%v, want %v from %v and prediction %v", s.Lataccel, want,
+			current, s.Prediction,
+		)
 	}
 }
 

@@ -141,6 +141,69 @@ func pandasNumber(t *rapid.T, cover func(string)) {
 // columnsOfFile are the columns that a route is made of.
 var columnsOfFile = []string{"roll", "vEgo", "aEgo", "targetLateralAcceleration", "steerCommand"}
 
+// A fileText is a CSV file that is made up, of which one field may be bad.
+type fileText struct {
+	header       []string
+	fields       [][]string // by column
+	newline      string
+	bad          bool
+	row, column  int // of the bad field
+	text         bytes.Buffer
+	line, offset int // of the bad field in the text, both from 1
+}
+
+// spoil makes one field bad, or none.
+func (f *fileText) spoil(t *rapid.T, rows int) {
+	if f.bad = rapid.IntRange(0, 3).Draw(t, "a bad field") == 3; !f.bad {
+		return
+	}
+	f.column = slices.Index(f.header, rapid.SampledFrom(columnsOfFile).Draw(t, "column"))
+	f.row = rapid.IntRange(0, min(rows, lockstep.ControlStartIdx)-1).Draw(t, "row")
+	f.fields[f.column][f.row] = rapid.SampledFrom(
+		[]string{"", "nan", "inf", "-inf", "x", "1_0", "1e999", "0x10", "1 2", "--1"},
+	).Draw(t, "field")
+	ends := strings.Count(f.newline, "\n")
+	f.line = 2 + f.row*ends + ends - 1
+}
+
+// write writes the text, and finds where in its line the bad field stands.
+func (f *fileText) write(t *rapid.T, rows int) {
+	if rapid.Bool().Draw(t, "byte order mark") {
+		f.text.WriteString("\xef\xbb\xbf")
+	}
+	f.text.WriteString(strings.Join(f.header, ",") + f.newline)
+	for i := range rows {
+		for k := range f.header {
+			if k > 0 {
+				f.text.WriteByte(',')
+			}
+			if f.bad && i == f.row && k == f.column {
+				f.offset = f.text.Len() - bytes.LastIndexByte(f.text.Bytes(), '\n')
+			}
+			f.text.WriteString(f.fields[k][i])
+		}
+		if i < rows-1 || rapid.Bool().Draw(t, "last line ends") {
+			f.text.WriteString(f.newline)
+		}
+	}
+}
+
+// holdRefusal holds an error to name the file, and the bad field's place if there is one.
+func (f *fileText) holdRefusal(t *rapid.T, cover func(string), file string, err error) {
+	var e *routefile.Error
+	if !errors.As(err, &e) || e.File != file {
+		t.Fatalf("error %v, want a RouteError of the file", err)
+	}
+	if !f.bad {
+		cover("too short")
+		return
+	}
+	cover("a bad field")
+	if e.Line != f.line || e.Column != f.offset {
+		t.Fatalf("%v: at %d:%d, want %d:%d", err, e.Line, e.Column, f.line, f.offset)
+	}
+}
+
 // routeFile: a CSV file loads as pandas and NumPy load it, whatever the order of
 // its columns and the writing of its numbers, and a bad field is named with its
 // place.
@@ -153,62 +216,27 @@ func routeFile(t *rapid.T, cover func(string)) {
 		parse = remembered(exactFloat)
 	}
 	n := rapid.IntRange(95, 140).Draw(t, "rows")
-	header := rapid.Permutation(append([]string{"t", "other"}, columnsOfFile...)).Draw(t, "columns")
-	newline := rapid.SampledFrom([]string{"\n", "\r\n", "\n\n"}).Draw(t, "end of line")
+	f := &fileText{
+		header: rapid.Permutation(
+			append([]string{"t", "other"}, columnsOfFile...),
+		).Draw(t, "columns"),
+		newline: rapid.SampledFrom([]string{"\n", "\r\n", "\n\n"}).Draw(t, "end of line"),
+	}
 	random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 
 	// Each column picks its fields from a few.
-	fields, values := make([][]string, len(header)), make([][]float64, len(header))
-	for k, name := range header {
-		fields[k], values[k] = columnOfFile(t, cover, random, parse, name, n)
+	f.fields = make([][]string, len(f.header))
+	values := make([][]float64, len(f.header))
+	for k, name := range f.header {
+		f.fields[k], values[k] = columnOfFile(t, cover, random, parse, name, n)
 	}
+	f.spoil(t, n)
+	f.write(t, n)
 
-	bad, badRow, badColumn := rapid.IntRange(0, 3).Draw(t, "a bad field") == 3, 0, 0
-	if bad {
-		k := slices.Index(header, rapid.SampledFrom(columnsOfFile).Draw(t, "column"))
-		i := rapid.IntRange(0, min(n, lockstep.ControlStartIdx)-1).Draw(t, "row")
-		fields[k][i] = rapid.SampledFrom(
-			[]string{"", "nan", "inf", "-inf", "x", "1_0", "1e999", "0x10", "1 2", "--1"},
-		).Draw(t, "field")
-		badRow, badColumn = i, k
-	}
-	var text bytes.Buffer
-	if rapid.Bool().Draw(t, "byte order mark") {
-		text.WriteString("\xef\xbb\xbf")
-	}
-	text.WriteString(strings.Join(header, ",") + newline)
-	place := 0 // of the bad field, in bytes from 1
-	for i := range n {
-		for k := range header {
-			if k > 0 {
-				text.WriteByte(',')
-			}
-			if bad && i == badRow && k == badColumn {
-				place = text.Len() - bytes.LastIndexByte(text.Bytes(), '\n')
-			}
-			text.WriteString(fields[k][i])
-		}
-		if i < n-1 || rapid.Bool().Draw(t, "last line ends") {
-			text.WriteString(newline)
-		}
-	}
-
-	r, err := routefile.Loader{Profile: profile, SeedPrefix: "data"}.Read(&text, "folder/00000.csv")
-	if bad || n < lockstep.MinRows {
-		var e *routefile.Error
-		if !errors.As(err, &e) || e.File != "folder/00000.csv" {
-			t.Fatalf("error %v, want a RouteError of the file", err)
-		}
-		if bad {
-			cover("a bad field")
-			if line := 2 + badRow*strings.Count(newline, "\n") + strings.Count(newline,
-				"\n") - 1; e.Line != line ||
-				e.Column != place {
-				t.Fatalf("%v: at %d:%d, want %d:%d", err, e.Line, e.Column, line, place)
-			}
-		} else {
-			cover("too short")
-		}
+	const file = "folder/00000.csv"
+	r, err := routefile.Loader{Profile: profile, SeedPrefix: "data"}.Read(&f.text, file)
+	if f.bad || n < lockstep.MinRows {
+		f.holdRefusal(t, cover, file, err)
 		return
 	}
 	if err != nil {
@@ -218,7 +246,7 @@ func routeFile(t *rapid.T, cover func(string)) {
 	if r.Seed != 3285 || r.Name != "00000" {
 		t.Fatalf("seed %d, name %s", r.Seed, r.Name)
 	}
-	sameColumns(t, r, header, values)
+	sameColumns(t, r, f.header, values)
 	m := newMT19937(3285)
 	for k, got := range r.Draws {
 		if want := m.uniform(); got != want {

@@ -240,6 +240,37 @@ func TestHash(t *testing.T) {
 	}
 }
 
+// An editedFile is a file of recordings, read again with one array replaced or left out.
+type editedFile struct {
+	path   string
+	arrays map[string]npz.Array
+}
+
+func (f *editedFile) read(t *testing.T, name string, replacement *npz.Array) error {
+	t.Helper()
+	var edited []npz.Array
+	for _, key := range slices.Sorted(maps.Keys(f.arrays)) {
+		if key != name {
+			edited = append(edited, f.arrays[key])
+		}
+	}
+	if replacement != nil {
+		edited = append(edited, *replacement)
+	}
+	if err := npz.WriteFile(f.path, edited); err != nil {
+		t.Fatal(err)
+	}
+	_, err := golden.ReadFile(f.path)
+	return err
+}
+
+func (f *editedFile) expect(t *testing.T, what string, err error, want string) {
+	t.Helper()
+	if err == nil || err.Error() != f.path+": "+want {
+		t.Errorf("%s:\n got %v\nwant %s: %s", what, err, f.path, want)
+	}
+}
+
 // TestReadErrors damages each array of a recording in turn.
 func TestReadErrors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.npz")
@@ -251,95 +282,80 @@ func TestReadErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// changed reads the recordings again, with one array replaced or left out.
-	changed := func(name string, replacement *npz.Array) error {
-		var edited []npz.Array
-		for _, key := range slices.Sorted(maps.Keys(arrays)) {
-			if key != name {
-				edited = append(edited, arrays[key])
-			}
-		}
-		if replacement != nil {
-			edited = append(edited, *replacement)
-		}
-		if err := npz.WriteFile(path, edited); err != nil {
-			t.Fatal(err)
-		}
-		_, err := golden.ReadFile(path)
-		return err
-	}
-	expect := func(what string, err error, want string) {
-		t.Helper()
-		if err == nil || err.Error() != path+": "+want {
-			t.Errorf("%s:\n got %v\nwant %s: %s", what, err, path, want)
-		}
-	}
+	f := &editedFile{path, arrays}
 	stages := 0
 	for name, a := range arrays {
 		if name == "format" || name == "profile" {
 			continue // goldens have their profile in provenance.json
 		}
 		stages++
-		// One that tells how many steps there are makes the others wrong.
-		counts := strings.HasSuffix(name, "/sample") || strings.HasSuffix(name, "/full_steps")
-		if err := changed(name, nil); counts && err == nil {
-			t.Errorf("%s is missing, but the file reads", name)
-		} else if !counts {
-			expect(name+" missing", err, fmt.Sprintf("no array %q", name))
-		}
-
-		longer := a
-		longer.Shape = slices.Clone(a.Shape)
-		longer.Shape[0]++
-		longer.Data = make([]byte, len(a.Data)/a.Shape[0]*longer.Shape[0])
-		if err := changed(name, &longer); counts && err == nil {
-			t.Errorf("%s is too long, but the file reads", name)
-		} else if !counts {
-			expect(name+" longer", err,
-				fmt.Sprintf("array %q: shape %v, want %v", name, longer.Shape, a.Shape))
-		}
-
-		deeper := a
-		deeper.Shape = append(slices.Clone(a.Shape), 1)
-		expect(
-			name+" deeper", changed(name, &deeper),
-			fmt.Sprintf("array %q: shape %v, want %v", name, deeper.Shape, a.Shape),
-		)
-
-		text := a
-		text.Type = map[string]string{"<f4": "|S4"}[a.Type]
-		if text.Type == "" {
-			text.Type = "|S8"
-		}
-		expect(
-			name+" as text", changed(name, &text),
-			fmt.Sprintf("array %q: type %s, want %s", name, text.Type, a.Type),
-		)
+		wrongLengths(t, f, name, a)
+		wrongKinds(t, f, name, a)
 	}
 	if stages != 30 {
 		t.Errorf("%d arrays of two recordings, want 30", stages)
 	}
 
-	expect("no format", changed("format", nil), "not a recording: it has no array named format")
+	f.expect(t, "no format", f.read(t, "format", nil),
+		"not a recording: it has no array named format")
 	for _, version := range []int64{0, 2} {
 		other := npz.New("format", []int64{version}, 1)
-		expect(
-			"other format", changed("format", &other),
-			fmt.Sprintf("format version %d, want 1", version),
-		)
+		f.expect(t, "other format", f.read(t, "format", &other),
+			fmt.Sprintf("format version %d, want 1", version))
 	}
-	if err := changed("", nil); err != nil {
+	if err := f.read(t, "", nil); err != nil {
 		t.Errorf("unchanged: %v", err)
 	}
 
 	if err := os.WriteFile(path, []byte("hello"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	expect(
-		"text", func() error { _, err := golden.ReadFile(path); return err }(),
-		"not an .npz archive: zip: not a valid zip file",
-	)
+	_, err = golden.ReadFile(path)
+	f.expect(t, "text", err, "not an .npz archive: zip: not a valid zip file")
 	if _, err := golden.ReadFile(filepath.Join(filepath.Dir(path), "none")); !os.IsNotExist(err) {
 		t.Errorf("no file: %v", err)
 	}
+}
+
+// wrongLengths: an array that is missing or too long is named, but for one that tells how many
+// steps there are, which makes the others wrong.
+func wrongLengths(t *testing.T, f *editedFile, name string, a npz.Array) {
+	t.Helper()
+	longer := a
+	longer.Shape = slices.Clone(a.Shape)
+	longer.Shape[0]++
+	longer.Data = make([]byte, len(a.Data)/a.Shape[0]*longer.Shape[0])
+	counts := strings.HasSuffix(name, "/sample") || strings.HasSuffix(name, "/full_steps")
+	for _, c := range []struct {
+		what   string
+		edited *npz.Array
+		says   string
+	}{
+		{"missing", nil, fmt.Sprintf("no array %q", name)},
+		{"too long", &longer,
+			fmt.Sprintf("array %q: shape %v, want %v", name, longer.Shape, a.Shape)},
+	} {
+		if err := f.read(t, name, c.edited); !counts {
+			f.expect(t, name+" "+c.what, err, c.says)
+		} else if err == nil {
+			t.Errorf("%s is %s, but the file reads", name, c.what)
+		}
+	}
+}
+
+// wrongKinds: an array with a dimension more, or of text, is named.
+func wrongKinds(t *testing.T, f *editedFile, name string, a npz.Array) {
+	t.Helper()
+	deeper := a
+	deeper.Shape = append(slices.Clone(a.Shape), 1)
+	f.expect(t, name+" deeper", f.read(t, name, &deeper),
+		fmt.Sprintf("array %q: shape %v, want %v", name, deeper.Shape, a.Shape))
+
+	text := a
+	text.Type = map[string]string{"<f4": "|S4"}[a.Type]
+	if text.Type == "" {
+		text.Type = "|S8"
+	}
+	f.expect(t, name+" as text", f.read(t, name, &text),
+		fmt.Sprintf("array %q: type %s, want %s", name, text.Type, a.Type))
 }
