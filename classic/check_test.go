@@ -312,17 +312,17 @@ func TestForkColumns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at, p := range places {
-		if f.Elapsed[at] != s.Elapsed[p] || f.Ended[at] != s.Ended[p] ||
-			f.Rewards[at] != s.Rewards[p] || f.Episodes[at] != s.Episodes[p] {
-			t.Errorf("number %d is not as %d was: %+v", at, p, f)
-		}
-		for v := range 4 {
-			if v < 2 && f.States[v*4+at] != s.States[v*3+p] ||
-				v < 3 && f.Observations[v*4+at] != s.Observations[v*3+p] ||
-				f.Generators[v*4+at] != s.Generators[v*3+p] {
-				t.Errorf("value %d of number %d is not that of %d: %+v", v, at, p, f)
-			}
+	for _, err := range []error{
+		forked("state", f.States, s.States, places),
+		forked("observation", f.Observations, s.Observations, places),
+		forked("generator", f.Generators, s.Generators, places),
+		forked("elapsed", f.Elapsed, s.Elapsed, places),
+		forked("ended", f.Ended, s.Ended, places),
+		forked("reward", f.Rewards, s.Rewards, places),
+		forked("episodes", f.Episodes, s.Episodes, places),
+	} {
+		if err != nil {
+			t.Error(err)
 		}
 	}
 	if f.Steps != 11 {
@@ -336,6 +336,21 @@ func TestForkColumns(t *testing.T) {
 	if _, err := s.Fork(task(t, "CartPoleVectorEnv", 3, NextStep), nil); err == nil {
 		t.Error("one of several that share a generator goes on alone")
 	}
+}
+
+// forked is how values of environments that were taken from three at places are not those.
+func forked[T comparable](what string, got, from []T, places []int) error {
+	if len(got)*3 != len(from)*len(places) {
+		return fmt.Errorf("%d of %s, from %d of three", len(got), what, len(from))
+	}
+	for i, x := range got {
+		value, at := i/len(places), i%len(places)
+		if want := from[3*value+places[at]]; x != want {
+			return fmt.Errorf("%s %d of number %d is %v, and of %d was %v",
+				what, value, at, x, places[at], want)
+		}
+	}
+	return nil
 }
 
 // TestCheckPolicy: layers, weights and noise at their bounds and beyond.

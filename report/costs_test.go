@@ -181,64 +181,97 @@ func readParquet(t *testing.T, data []byte) (columns map[string][]any, facts map
 	columns = map[string][]any{}
 	end := 4
 	for i, chunk := range group[1].([]any) {
-		element := schema[i+1].(fields)
-		m := chunk.(fields)[3].(fields)
-		name := element[4].(string)
-		if m[1] != element[1] || m[3].([]any)[0] != name || m[4] != int64(0) ||
-			m[5] != int64(rows) ||
-			m[9].(int64) != int64(end) {
-			t.Fatalf("column %s: %v, schema %v", name, m, element)
-		}
-		r := &thriftReader{t: t, in: data[end:]}
-		header := r.structure()
-		page := r.in[:header[3].(int64)]
-		end = n - len(r.in[len(page):])
-		if m[7].(int64) != int64(end)-m[9].(int64) || header[5].(fields)[1] != int64(rows) ||
-			header[2] != header[3] {
-			t.Fatalf("column %s: sizes %v, %v", name, m, header)
-		}
-		present := make([]bool, rows)
-		for j := range present {
-			present[j] = true
-		}
-		if element[3] == int64(1) {
-			length := binary.LittleEndian.Uint32(page)
-			levels := page[4 : 4+length]
-			page = page[4+length:]
-			run, used := binary.Uvarint(levels)
-			if run&1 != 1 || int(run>>1) != len(levels)-used || len(levels)-used != (rows+7)/8 {
-				t.Fatalf("column %s: levels %x", name, levels)
-			}
-			for j := range present {
-				present[j] = levels[used+j/8]>>(j%8)&1 == 1
-			}
-		}
-		columns[name] = []any{}
-		for _, there := range present {
-			switch {
-			case !there:
-				columns[name] = append(columns[name], nil)
-			case element[1] == int64(5):
-				columns[name] = append(
-					columns[name], math.Float64frombits(binary.LittleEndian.Uint64(page)),
-				)
-				page = page[8:]
-			case element[1] == int64(6) && element[6] == int64(0):
-				length := binary.LittleEndian.Uint32(page)
-				columns[name] = append(columns[name], string(page[4:4+length]))
-				page = page[4+length:]
-			default:
-				t.Fatalf("column %s of type %v", name, element)
-			}
-		}
-		if len(page) != 0 {
-			t.Fatalf("column %s: %d bytes left", name, len(page))
-		}
+		c := parquetPage{t: t, element: schema[i+1].(fields), rows: rows}
+		c.name = c.element[4].(string)
+		end = c.read(data, end, chunk.(fields)[3].(fields))
+		columns[c.name] = c.values()
 	}
 	if end != n-8-size {
 		t.Fatalf("pages end at %d, the footer begins at %d", end, n-8-size)
 	}
 	return columns, facts
+}
+
+// A parquetPage is a column's one page.
+type parquetPage struct {
+	t       *testing.T
+	element fields // of the schema
+	name    string
+	rows    int
+	bytes   []byte // that are still to be read
+}
+
+// read finds the page at a place where the column says that it is, and returns where it ends.
+func (p *parquetPage) read(data []byte, at int, column fields) (end int) {
+	p.t.Helper()
+	if column[1] != p.element[1] || column[3].([]any)[0] != p.name || column[4] != int64(0) ||
+		column[5] != int64(p.rows) ||
+		column[9].(int64) != int64(at) {
+		p.t.Fatalf("column %s: %v, schema %v", p.name, column, p.element)
+	}
+	r := &thriftReader{t: p.t, in: data[at:]}
+	header := r.structure()
+	p.bytes = r.in[:header[3].(int64)]
+	end = len(data) - len(r.in[len(p.bytes):])
+	if column[7].(int64) != int64(end)-column[9].(int64) ||
+		header[5].(fields)[1] != int64(p.rows) ||
+		header[2] != header[3] {
+		p.t.Fatalf("column %s: sizes %v, %v", p.name, column, header)
+	}
+	return end
+}
+
+// values are the page's, nil where there is none.
+func (p *parquetPage) values() []any {
+	p.t.Helper()
+	values := []any{}
+	for _, there := range p.present() {
+		switch {
+		case !there:
+			values = append(values, nil)
+		case p.element[1] == int64(5):
+			values = append(values, math.Float64frombits(binary.LittleEndian.Uint64(p.take(8))))
+		case p.element[1] == int64(6) && p.element[6] == int64(0):
+			values = append(values, string(p.takeCounted()))
+		default:
+			p.t.Fatalf("column %s of type %v", p.name, p.element)
+		}
+	}
+	if len(p.bytes) != 0 {
+		p.t.Fatalf("column %s: %d bytes left", p.name, len(p.bytes))
+	}
+	return values
+}
+
+// present is which rows have a value: all, or those that a run of bits before the values says.
+func (p *parquetPage) present() []bool {
+	p.t.Helper()
+	present := make([]bool, p.rows)
+	if p.element[3] != int64(1) {
+		for j := range present {
+			present[j] = true
+		}
+		return present
+	}
+	levels := p.takeCounted()
+	run, used := binary.Uvarint(levels)
+	if run&1 != 1 || int(run>>1) != len(levels)-used || len(levels)-used != (p.rows+7)/8 {
+		p.t.Fatalf("column %s: levels %x", p.name, levels)
+	}
+	for j := range present {
+		present[j] = levels[used+j/8]>>(j%8)&1 == 1
+	}
+	return present
+}
+
+func (p *parquetPage) take(n int) (taken []byte) {
+	taken, p.bytes = p.bytes[:n], p.bytes[n:]
+	return taken
+}
+
+// takeCounted takes as many bytes as the four before them say.
+func (p *parquetPage) takeCounted() []byte {
+	return p.take(int(binary.LittleEndian.Uint32(p.take(4))))
 }
 
 type fields map[int]any

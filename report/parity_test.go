@@ -324,10 +324,8 @@ func TestParityDivergence(t *testing.T) {
 			t.Errorf("%d parts of %s are marked", len(differ), b.text)
 		}
 	}
-	if want := "0 01111111 00000000000000000000000|0 01111111 00000000000000000000001"; strings.Join(
-		bits,
-		"|",
-	) != want {
+	const patterns = "0 01111111 00000000000000000000000|0 01111111 00000000000000000000001"
+	if strings.Join(bits, "|") != patterns {
 		t.Errorf("bits %q", bits)
 	}
 	svgs := d.all("svg", "")
@@ -343,13 +341,34 @@ func TestParityDivergence(t *testing.T) {
 			t.Errorf("plot %d is %q, want %q", i, svgs[i].attrs["aria-label"], want)
 		}
 	}
-	// Both trajectories are one line up to the step, and two from there on.
-	lines := map[string]string{}
-	for _, path := range svgs[0].all("path", "line") {
-		lines[path.attrs["data-name"]] = path.attrs["d"]
+	partingLines(t, svgs[0])
+	marks := d.all("span", "mark")
+	if len(marks) != 2 || marks[0].text != "step 123" || marks[0].attrs["style"] != "left:41.67%" {
+		t.Errorf("%d marks, the first %q at %s", len(marks), marks[0].text, marks[0].attrs["style"])
 	}
-	number := regexp.MustCompile(`-?\d+`)
-	want, got := number.FindAllString(lines["wanted"], -1), number.FindAllString(lines["got"], -1)
+	// The stair of the sampled token is the first above the draw.
+	stairs := drawnLines(svgs[2])
+	if len(stairs["wanted"]) != 2+1+13*2 || len(stairs["got"]) != 2+1+13*2 ||
+		len(stairs["draw"]) != 3 {
+		t.Errorf("stairs %v", stairs)
+	}
+}
+
+// drawnLines are the numbers of a plot's lines, by their names.
+func drawnLines(svg *element) map[string][]string {
+	numbers := map[string][]string{}
+	for _, path := range svg.all("path", "line") {
+		numbers[path.attrs["data-name"]] = regexp.MustCompile(`-?\d+`).FindAllString(
+			path.attrs["d"], -1)
+	}
+	return numbers
+}
+
+// partingLines: both trajectories are one line up to the step, and two from there on.
+func partingLines(t *testing.T, svg *element) {
+	t.Helper()
+	lines := drawnLines(svg)
+	want, got := lines["wanted"], lines["got"]
 	if len(want) != 2*61 || len(got) != 2*61 {
 		t.Fatalf("%d and %d numbers, want 61 points", len(want), len(got))
 	}
@@ -359,19 +378,6 @@ func TestParityDivergence(t *testing.T) {
 	}
 	if first/2 != 123-98 {
 		t.Errorf("the lines part at point %d, want %d", first/2, 123-98)
-	}
-	marks := d.all("span", "mark")
-	if len(marks) != 2 || marks[0].text != "step 123" || marks[0].attrs["style"] != "left:41.67%" {
-		t.Errorf("%d marks, the first %q at %s", len(marks), marks[0].text, marks[0].attrs["style"])
-	}
-	// The stair of the sampled token is the first above the draw.
-	stairs := map[string][]string{}
-	for _, path := range svgs[2].all("path", "line") {
-		stairs[path.attrs["data-name"]] = number.FindAllString(path.attrs["d"], -1)
-	}
-	if len(stairs["wanted"]) != 2+1+13*2 || len(stairs["got"]) != 2+1+13*2 ||
-		len(stairs["draw"]) != 3 {
-		t.Errorf("stairs %v", stairs)
 	}
 }
 

@@ -224,6 +224,12 @@ var elsewhere = regexp.MustCompile(
 	`(?i)https?:|url\(|@import|\bimport\b|\bfetch\b|XMLHttpRequest|WebSocket|srcset`,
 )
 
+// loading are the elements that load something.
+var loading = []string{
+	"img", "link", "iframe", "object", "embed", "video", "audio", "source", "form", "image", "use",
+	"base",
+}
+
 // checkSelfContained checks that nothing is loaded, that the browser is told so,
 // and that links lead to places in the report.
 func (p *page) checkSelfContained(t *testing.T) {
@@ -231,35 +237,31 @@ func (p *page) checkSelfContained(t *testing.T) {
 	if bad := elsewhere.Find(p.bytes); bad != nil {
 		t.Errorf("the report contains %q", bad)
 	}
-	ids := map[string]bool{}
-	var links []string
+	p.checkElements(t)
+	p.checkLinks(t)
+	scripts := regexp.MustCompile(`(?s)<script>(.*?)</script>`).FindAllSubmatch(p.bytes, -1)
+	if len(scripts) != 1 {
+		t.Fatalf("%d scripts", len(scripts))
+	}
+	sum := sha256.Sum256(scripts[0][1])
+	want := "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" +
+		base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	if got := p.all("meta", "")[1].attrs["content"]; got != want {
+		t.Errorf("policy %q, want %q", got, want)
+	}
+}
+
+// checkElements: none loads or runs anything, and those that want a name for who cannot see them
+// have one.
+func (p *page) checkElements(t *testing.T) {
+	t.Helper()
 	p.walk(func(e *element) {
-		if slices.Contains(
-			[]string{
-				"img", "link", "iframe", "object", "embed", "video", "audio", "source", "form",
-				"image", "use", "base",
-			},
-			e.name,
-		) {
+		if slices.Contains(loading, e.name) {
 			t.Errorf("there is a <%s>", e.name)
 		}
 		for name, value := range e.attrs {
-			switch {
-			case name == "href":
-				links = append(links, value)
-			case name == "src" || strings.HasPrefix(name, "on"):
-				t.Errorf("<%s> has %s=%q", e.name, name, value)
-			case name == "id" || name == "aria-labelledby":
-				if name == "id" && ids[value] {
-					t.Errorf("two elements have the id %q", value)
-				}
-				if name == "id" {
-					ids[value] = true
-				} else {
-					links = append(links, "#"+value)
-				}
-			}
-			if strings.Contains(value, "ZgotmplZ") {
+			if name == "src" || strings.HasPrefix(name, "on") ||
+				strings.Contains(value, "ZgotmplZ") {
 				t.Errorf("<%s> has %s=%q", e.name, name, value)
 			}
 		}
@@ -270,21 +272,32 @@ func (p *page) checkSelfContained(t *testing.T) {
 			t.Errorf("a th without scope: %q", e.text)
 		}
 	})
+}
+
+// checkLinks: they lead to places in the report, each of which has an id of its own.
+func (p *page) checkLinks(t *testing.T) {
+	t.Helper()
+	ids := map[string]bool{}
+	var links []string
+	p.walk(func(e *element) {
+		for name, value := range e.attrs {
+			switch name {
+			case "href":
+				links = append(links, value)
+			case "aria-labelledby":
+				links = append(links, "#"+value)
+			case "id":
+				if ids[value] {
+					t.Errorf("two elements have the id %q", value)
+				}
+				ids[value] = true
+			}
+		}
+	})
 	for _, link := range links {
 		if !strings.HasPrefix(link, "#") || !ids[link[1:]] {
 			t.Errorf("a link to %q, which is not in the report", link)
 		}
-	}
-	scripts := regexp.MustCompile(`(?s)<script>(.*?)</script>`).FindAllSubmatch(p.bytes, -1)
-	if len(scripts) != 1 {
-		t.Fatalf("%d scripts", len(scripts))
-	}
-	sum := sha256.Sum256(scripts[0][1])
-	want := "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(
-		sum[:],
-	) + "'"
-	if got := p.all("meta", "")[1].attrs["content"]; got != want {
-		t.Errorf("policy %q, want %q", got, want)
 	}
 }
 
