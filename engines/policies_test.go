@@ -299,8 +299,9 @@ func TestCollect(t *testing.T) {
 				want, observed = collected(t, c, jobs)
 			}
 			for i := range jobs {
-				if g, w := fmt.Sprint(got.Results[i].Costs,
-					got.Results[i].Err), fmt.Sprint(want.Results[i].Costs, want.Results[i].Err); g != w {
+				g := fmt.Sprint(got.Results[i].Costs, got.Results[i].Err)
+				w := fmt.Sprint(want.Results[i].Costs, want.Results[i].Err)
+				if g != w {
 					t.Errorf("job %d: %s, want %s", i, g, w)
 				}
 			}
@@ -309,52 +310,70 @@ func TestCollect(t *testing.T) {
 				simtest.Same("observations", all, observed)); err != nil {
 				t.Errorf("%s, of what the reference's networks saw: %v", e.Name, err)
 			}
-			for _, err := range []error{
-				simtest.Same("raw", got.Raw, want.Raw),
-				simtest.Same("softplus", got.Softplus, want.Softplus),
-				simtest.Same("reward", got.Reward, want.Reward),
-				simtest.Same("lataccel", got.Lataccel, want.Lataccel),
-				simtest.Same("action", got.Action, want.Action),
-			} {
-				var d *simtest.Difference
-				if errors.As(err, &d) {
-					at := d.Index * len(want.Raw) / d.Of // of the numbers of a step
-					job, step := at/lockstep.ExperienceSteps, lockstep.ControlStartIdx+at%lockstep.ExperienceSteps
-					t.Errorf(
-						"%s, job %d, route %s, step %d: %v (wanted by the reference)", e.Name, job,
-						jobs[job].Route.Name, step, err,
-					)
-				} else if err != nil {
-					t.Errorf("%s: %v", e.Name, err)
-				}
-			}
-			places, err := got.Places(nil, all)
-			if err != nil {
-				t.Fatal(err)
-			}
-			random := rand.New(rand.NewPCG(1, 1))
-			few := make([]float32, 40*lockstep.ObservationSize)
-			some, at := make([]lockstep.Place, 40), make([]int, 40)
-			for i := range some {
-				at[i] = random.IntN(len(places))
-				some[i] = places[at[i]]
-			}
-			if err := s.Observe(got, some, few); err != nil {
-				t.Fatal(err)
-			}
-			for i, k := range at {
-				const n = lockstep.ObservationSize
-				if err := simtest.Same("observation", few[i*n:(i+1)*n],
-					observed[k*n:(k+1)*n]); err != nil {
-					t.Fatalf("%s, gathered row %d, %v: %v", e.Name, i, some[i], err)
-				}
-			}
-			if err := s.Observe(got, []lockstep.Place{{Rollout: 0, Step: 399}},
-				few[:256]); err == nil ||
-				err.Error() != "place 0: rollout 0 has no step 399" {
-				t.Error(err)
-			}
+			sameExperience(t, e.Name, jobs, got, want)
+			gathered(t, e.Name, s, got, all, observed)
 		})
+	}
+}
+
+// sameExperience holds training data to the reference's, and names job and step of the first that
+// differ.
+func sameExperience(
+	t *testing.T, engine string, jobs []lockstep.Job, got, want *lockstep.Experience,
+) {
+	t.Helper()
+	for _, err := range []error{
+		simtest.Same("raw", got.Raw, want.Raw),
+		simtest.Same("softplus", got.Softplus, want.Softplus),
+		simtest.Same("reward", got.Reward, want.Reward),
+		simtest.Same("lataccel", got.Lataccel, want.Lataccel),
+		simtest.Same("action", got.Action, want.Action),
+	} {
+		var d *simtest.Difference
+		if errors.As(err, &d) {
+			at := d.Index * len(want.Raw) / d.Of // of the numbers of a step
+			job, step := at/lockstep.ExperienceSteps, at%lockstep.ExperienceSteps
+			t.Errorf(
+				"%s, job %d, route %s, step %d: %v (wanted by the reference)", engine, job,
+				jobs[job].Route.Name, lockstep.ControlStartIdx+step, err,
+			)
+		} else if err != nil {
+			t.Errorf("%s: %v", engine, err)
+		}
+	}
+}
+
+// gathered: rows that are asked for in any order are those of all rows, and a place that no
+// rollout has is refused.
+func gathered(
+	t *testing.T, engine string, s lockstep.Collector, got *lockstep.Experience,
+	all, observed []float32,
+) {
+	t.Helper()
+	places, err := got.Places(nil, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(1, 1))
+	few := make([]float32, 40*lockstep.ObservationSize)
+	some, at := make([]lockstep.Place, 40), make([]int, 40)
+	for i := range some {
+		at[i] = random.IntN(len(places))
+		some[i] = places[at[i]]
+	}
+	if err := s.Observe(got, some, few); err != nil {
+		t.Fatal(err)
+	}
+	for i, k := range at {
+		const n = lockstep.ObservationSize
+		if err := simtest.Same("observation", few[i*n:(i+1)*n],
+			observed[k*n:(k+1)*n]); err != nil {
+			t.Fatalf("%s, gathered row %d, %v: %v", engine, i, some[i], err)
+		}
+	}
+	err = s.Observe(got, []lockstep.Place{{Rollout: 0, Step: 399}}, few[:256])
+	if err == nil || err.Error() != "place 0: rollout 0 has no step 399" {
+		t.Error(err)
 	}
 }
 

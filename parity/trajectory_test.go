@@ -356,29 +356,14 @@ func TestTrajectory(t *testing.T) {
 	taken := map[string]bool{}   // branches of the specification
 	missing := 0
 	for _, dir := range slices.Sorted(maps.Keys(committed)) {
-		set, err := golden.OpenSet(filepath.Join(goldenRoot, dir))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if files, err := filepath.Glob(filepath.Join(set.Dir, "*.npz")); err != nil ||
-			len(files) != committed[dir] ||
-			len(set.Recordings) != committed[dir] {
-			t.Errorf(
-				"%s has %d files and its provenance names %d, want %d (%v)", set.Dir, len(files),
-				len(set.Recordings), committed[dir], err,
-			)
-		}
+		set := committedSet(t, dir)
 		model, routes := ownModel, ownRoutes
 		if beside := filepath.Join(filepath.Dir(set.Dir), "routes"); exists(beside) {
 			routes = beside
 		}
 		if set.ModelSHA256 != defaults.ModelSHA256 {
 			if _, err := want.Assets.Find(); err != nil {
-				for _, entry := range set.Recordings {
-					if selected(entry.Route + "/" + entry.Name) {
-						missing++
-					}
-				}
+				missing += selectedOf(set)
 				t.Run(dir, func(t *testing.T) { want.Assets.Need(t) })
 				continue
 			}
@@ -406,13 +391,42 @@ func TestTrajectory(t *testing.T) {
 	if err := unlisted(goldenRoot); err != nil {
 		t.Error(err)
 	}
-	if everything() {
-		for i, b := range branches.TinyPhysics() {
-			if !taken[b.Name] && !slices.Contains(unrecorded, i) {
-				t.Errorf("no recording goes through: %s, %s", b.Name, b.Is)
-			}
+	holdBranches(t, taken)
+	summarize(t, compared, missing)
+}
+
+// committedSet opens a set of recordings, which has as many as are committed.
+func committedSet(t *testing.T, dir string) *golden.Set {
+	t.Helper()
+	set, err := golden.OpenSet(filepath.Join(goldenRoot, dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files, err := filepath.Glob(filepath.Join(set.Dir, "*.npz")); err != nil ||
+		len(files) != committed[dir] ||
+		len(set.Recordings) != committed[dir] {
+		t.Errorf(
+			"%s has %d files and its provenance names %d, want %d (%v)", set.Dir, len(files),
+			len(set.Recordings), committed[dir], err,
+		)
+	}
+	return set
+}
+
+// selectedOf counts the recordings of a set that LOCKSTEP_ONLY does not leave out.
+func selectedOf(set *golden.Set) (n int) {
+	for _, entry := range set.Recordings {
+		if selected(entry.Route + "/" + entry.Name) {
+			n++
 		}
 	}
+	return n
+}
+
+// summarize says how many recordings engines were compared with, and how many were missing. It
+// fails where an engine that is here was compared with none, and skips where all were missing.
+func summarize(t *testing.T, compared map[string]int, missing int) {
+	t.Helper()
 	var parts []string
 	all := 0
 	for _, e := range engines.Checked() {
@@ -482,6 +496,20 @@ func TestTrajectoryHard(t *testing.T) {
 				t.Errorf("no rollout goes through: %s", strings.Join(never, ", "))
 			}
 		})
+	}
+}
+
+// holdBranches fails where the recordings, if none was left out, go through too little of the
+// specification.
+func holdBranches(t *testing.T, taken map[string]bool) {
+	t.Helper()
+	if !everything() {
+		return
+	}
+	for i, b := range branches.TinyPhysics() {
+		if !taken[b.Name] && !slices.Contains(unrecorded, i) {
+			t.Errorf("no recording goes through: %s, %s", b.Name, b.Is)
+		}
 	}
 }
 

@@ -196,55 +196,76 @@ func TestResume(t *testing.T) {
 	})
 }
 
+// A keptRun is a run that has ended, whose results are damaged.
+type keptRun struct {
+	p     *Plan
+	jobs  []lockstep.Job
+	dir   string
+	path  string // of the results
+	whole string // what the run came to
+}
+
+// resume ends the run once more, after a result, lets it go on, and holds what is computed to
+// what is lost.
+func (k *keptRun) resume(t *testing.T, what string, data []byte, lost int) {
+	t.Helper()
+	if err := os.WriteFile(k.path, data, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, after := range []int{1, len(k.jobs), len(k.jobs)} {
+		ctx, cancel := context.WithCancel(context.Background())
+		s := newToy(2)
+		s.stop = func(n int) {
+			if n == after {
+				cancel()
+			}
+		}
+		got, err := emitted(ctx, s, k.p, k.jobs, k.dir)
+		cancel()
+		if err == nil && got != k.whole ||
+			err != nil && (after > 1 || !errors.Is(err, context.Canceled)) {
+			t.Fatalf("%s: %v\n%s", what, err, cmp.Diff(k.whole, got))
+		}
+		if lost -= len(s.computed); lost < 0 {
+			t.Fatalf("%s: %d more are computed than were lost", what, -lost)
+		}
+	}
+	if now, err := os.ReadFile(k.path); err != nil || !bytes.HasPrefix(now, data) {
+		t.Fatalf("%s: something was cut off, %v", what, err)
+	}
+}
+
 // TestJournal damages the results: what is whole is kept, before the damage and behind it, what is
 // not is computed again, nothing is taken for a result that is none, and nothing is cut off.
 func TestJournal(t *testing.T) {
 	p, jobs := sweep(2, 5)
-	dir := t.TempDir()
-	whole, err := emitted(context.Background(), newToy(1), p, jobs, dir)
+	k := &keptRun{p: p, jobs: jobs, dir: t.TempDir()}
+	var err error
+	if k.whole, err = emitted(context.Background(), newToy(1), p, jobs, k.dir); err != nil {
+		t.Fatal(err)
+	}
+	k.path = filepath.Join(k.dir, resultsName)
+	good, err := os.ReadFile(k.path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(dir, resultsName)
-	good, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k.damagedBytes(t, good)
+	k.damageIsTold(t, good)
+	k.joinedLines(t, good)
+	k.doubledResults(t, good)
+}
+
+// damagedBytes cuts the results off, ends them in a zero, and flips a bit, at many places.
+func (k *keptRun) damagedBytes(t *testing.T, good []byte) {
+	t.Helper()
 	begin := bytes.IndexByte(good, '\n') + 1 // of the records
-	// resume ends the run once more, after a result, lets it go on, and holds what is computed to
-	// what is lost.
-	resume := func(what string, data []byte, lost int) {
-		t.Helper()
-		if err := os.WriteFile(path, data, 0o666); err != nil {
-			t.Fatal(err)
-		}
-		for _, after := range []int{1, len(jobs), len(jobs)} {
-			ctx, cancel := context.WithCancel(context.Background())
-			s := newToy(2)
-			s.stop = func(n int) {
-				if n == after {
-					cancel()
-				}
-			}
-			got, err := emitted(ctx, s, p, jobs, dir)
-			cancel()
-			if err == nil && got != whole ||
-				err != nil && (after > 1 || !errors.Is(err, context.Canceled)) {
-				t.Fatalf("%s: %v\n%s", what, err, cmp.Diff(whole, got))
-			}
-			if lost -= len(s.computed); lost < 0 {
-				t.Fatalf("%s: %d more are computed than were lost", what, -lost)
-			}
-		}
-		if now, err := os.ReadFile(path); err != nil || !bytes.HasPrefix(now, data) {
-			t.Fatalf("%s: something was cut off, %v", what, err)
-		}
-	}
 	for cut := 0; cut < len(good); cut += 17 {
-		left := len(jobs) - max(0, bytes.Count(good[:cut], []byte("\n"))-1)
-		resume(fmt.Sprintf("cut at byte %d", cut), good[:cut], left)
+		left := len(k.jobs) - max(0, bytes.Count(good[:cut], []byte("\n"))-1)
+		k.resume(t, fmt.Sprintf("cut at byte %d", cut), good[:cut], left)
 		if cut >= begin {
-			resume(fmt.Sprintf("a zero at byte %d", cut), append(slices.Clone(good[:cut]), 0), left)
+			k.resume(
+				t, fmt.Sprintf("a zero at byte %d", cut), append(slices.Clone(good[:cut]), 0), left,
+			)
 		}
 		flipped := slices.Clone(good)
 		flipped[cut] ^= 1
@@ -252,14 +273,19 @@ func TestJournal(t *testing.T) {
 		if cut < begin || good[cut] == '\n' {
 			lost = 0
 		}
-		resume(fmt.Sprintf("a bit at byte %d", cut), flipped, lost)
+		k.resume(t, fmt.Sprintf("a bit at byte %d", cut), flipped, lost)
 	}
+}
+
+// damageIsTold: who opens damaged results is told what was left out.
+func (k *keptRun) damageIsTold(t *testing.T, good []byte) {
+	t.Helper()
 	damaged := slices.Clone(good)
-	damaged[begin+20] ^= 1
-	if err := os.WriteFile(path, damaged, 0o666); err != nil {
+	damaged[bytes.IndexByte(good, '\n')+1+20] ^= 1
+	if err := os.WriteFile(k.path, damaged, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	j, err := OpenJournal(dir, p)
+	j, err := OpenJournal(k.dir, k.p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,24 +294,31 @@ func TestJournal(t *testing.T) {
 	if !strings.Contains(j.Dropped, said) {
 		t.Errorf("it says %q, want %q", j.Dropped, said)
 	}
+}
+
+// joinedLines: a line that does not end loses nothing.
+func (k *keptRun) joinedLines(t *testing.T, good []byte) {
+	t.Helper()
 	for i, x := range good {
 		if flipped := slices.Clone(good); x == '\n' {
 			flipped[i] = ' '
-			resume(fmt.Sprintf("the end of a line at byte %d", i), flipped, 0)
+			k.resume(t, fmt.Sprintf("the end of a line at byte %d", i), flipped, 0)
 		}
 	}
+}
 
+// doubledResults: a result may stand twice, but not two of one rollout.
+func (k *keptRun) doubledResults(t *testing.T, good []byte) {
+	t.Helper()
 	lines := bytes.SplitAfter(good, []byte("\n"))
-	resume("a result that stands twice", append(slices.Clone(good), lines[1]...), 0)
-	other := appendLine(nil, p.Key(), Result{Rollout: 3, Err: "other"}, 0)
-	if err := os.WriteFile(path, append(slices.Clone(good), other...), 0o666); err != nil {
+	k.resume(t, "a result that stands twice", append(slices.Clone(good), lines[1]...), 0)
+	other := appendLine(nil, k.p.Key(), Result{Rollout: 3, Err: "other"}, 0)
+	if err := os.WriteFile(k.path, append(slices.Clone(good), other...), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	_, err = OpenJournal(dir, p)
-	if err == nil ||
-		!strings.Contains(err.Error(), "results:12: rollout 3 stands there twice, with different") {
-		t.Errorf("two results of one rollout: %v", err)
-	}
+	_, err := OpenJournal(k.dir, k.p)
+	simtest.Refused(t, "two results of one rollout", err,
+		"results:12: rollout 3 stands there twice, with different")
 }
 
 // TestSparse: what a power cut may leave behind the last result takes no memory.
@@ -647,7 +680,6 @@ func TestDifference(t *testing.T) {
 // TestShards computes shards in any order and number and merges them; then each
 // file is lost, damaged, of another plan, or there twice.
 func TestShards(t *testing.T) {
-	ctx := context.Background()
 	merged := map[string]bool{}
 	for _, shards := range []int{1, 3, 10} {
 		p, jobs := sweep(2, 5)
@@ -660,35 +692,9 @@ func TestShards(t *testing.T) {
 			t.Fatalf("%+v, %v", m, err)
 		}
 		for _, k := range rand.Perm(shards) {
-			s := newToy(uint64(k))
-			from, to := p.Range(k)
-			if _, err := p.runShard(ctx, dir, k, s, jobs[from:to], nil); err != nil {
-				t.Fatal(err)
-			}
-			// What is there is not computed again: these inputs describe nothing.
-			if file, err := RunShard(ctx, dir, k, Inputs{}, 1, nil); err != nil || file == "" {
-				t.Fatal(file, err)
-			}
-			for name, n := range s.computed {
-				if n != 1 {
-					t.Errorf("%s was computed %d times", name, n)
-				}
-			}
+			computeShard(t, dir, p, k, jobs)
 		}
-		m, err := Merge(dir)
-		if err != nil || len(m.Missing)+len(m.Wrong) > 0 {
-			t.Fatalf("%+v, %v", m, err)
-		}
-		for i, r := range m.Results {
-			w := NewResult(i, want(jobs[i]))
-			if w.Err != "" {
-				w.Err += "\nand more"
-			}
-			if string(appendLine(nil, "", r, 0)) != string(appendLine(nil, "", w, 0)) {
-				t.Errorf("rollout %d: %+v, want %+v", i, r, w)
-			}
-		}
-		merged[m.SHA256] = true
+		merged[mergeAll(t, dir, jobs)] = true
 		if w, err := Watch(dir); err != nil || !w.Done() || len(w.Results) != p.Rollouts() {
 			t.Errorf("watched: %+v, %v", w, err)
 		}
@@ -697,6 +703,44 @@ func TestShards(t *testing.T) {
 	if len(merged) != 1 {
 		t.Errorf("hashes %v depend on the number of shards", merged)
 	}
+}
+
+// computeShard computes each rollout of a shard once, and nothing when it is asked again.
+func computeShard(t *testing.T, dir string, p *Plan, k int, jobs []lockstep.Job) {
+	t.Helper()
+	s := newToy(uint64(k))
+	from, to := p.Range(k)
+	if _, err := p.runShard(t.Context(), dir, k, s, jobs[from:to], nil); err != nil {
+		t.Fatal(err)
+	}
+	// What is there is not computed again: these inputs describe nothing.
+	if file, err := RunShard(t.Context(), dir, k, Inputs{}, 1, nil); err != nil || file == "" {
+		t.Fatal(file, err)
+	}
+	for name, n := range s.computed {
+		if n != 1 {
+			t.Errorf("%s was computed %d times", name, n)
+		}
+	}
+}
+
+// mergeAll merges shards that are all there, holds each result to the job's, and returns the hash.
+func mergeAll(t *testing.T, dir string, jobs []lockstep.Job) (sha256 string) {
+	t.Helper()
+	m, err := Merge(dir)
+	if err != nil || len(m.Missing)+len(m.Wrong) > 0 {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	for i, r := range m.Results {
+		w := NewResult(i, want(jobs[i]))
+		if w.Err != "" {
+			w.Err += "\nand more"
+		}
+		if string(appendLine(nil, "", r, 0)) != string(appendLine(nil, "", w, 0)) {
+			t.Errorf("rollout %d: %+v, want %+v", i, r, w)
+		}
+	}
+	return m.SHA256
 }
 
 // lossy loses some jobs, as the death of their process does.

@@ -354,6 +354,26 @@ func TestPackages(t *testing.T) {
 	}
 }
 
+// markKept changes what was kept, to see whether it is read.
+func markKept(t *testing.T, file string) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r record
+	if err := json.Unmarshal(data, &r); err != nil {
+		t.Fatal(err)
+	}
+	r.Found.Version = "kept"
+	if data, err = json.Marshal(r); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestKept: what was answered is not asked again until a package comes, goes or changes, or
 // the record is damaged.
 func TestKept(t *testing.T) {
@@ -378,50 +398,31 @@ func TestKept(t *testing.T) {
 	if len(files) != 1 {
 		t.Fatalf("kept: %q, want one file", files)
 	}
-	// mark changes what was kept, to see whether it is read.
-	mark := func() {
-		t.Helper()
-		data, err := os.ReadFile(files[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		var r record
-		if err := json.Unmarshal(data, &r); err != nil {
-			t.Fatal(err)
-		}
-		r.Found.Version = "kept"
-		if data, err = json.Marshal(r); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(files[0], data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
 	isKept := func() bool { return find(t.Context(), python).Version == "kept" }
-	if mark(); !isKept() {
-		t.Error("asked again though nothing has changed")
-	}
-	if err := os.WriteFile(filepath.Join(folder, "another.py"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if isKept() {
-		t.Error("not asked again after a package was installed")
-	}
-	if mark(); !isKept() {
-		t.Error("asked again though nothing has changed since")
-	}
-	if err := os.MkdirAll(strings.TrimSpace(string(site)), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if isKept() {
-		t.Error("not asked again after the user's own packages got a folder")
-	}
-	if mark(); !isKept() {
-		t.Error("asked again though nothing has changed since the user's own packages got a folder")
-	}
-	t.Setenv("NPY_DISABLE_CPU_FEATURES", "AVX512F")
-	if isKept() {
-		t.Error("not asked again with another environment")
+	for _, change := range []struct {
+		what string
+		make func() error
+	}{
+		{"a package was installed", func() error {
+			return os.WriteFile(filepath.Join(folder, "another.py"), nil, 0o600)
+		}},
+		{"the user's own packages got a folder", func() error {
+			return os.MkdirAll(strings.TrimSpace(string(site)), 0o700)
+		}},
+		{"the environment is another", func() error {
+			t.Setenv("NPY_DISABLE_CPU_FEATURES", "AVX512F")
+			return nil
+		}},
+	} {
+		if markKept(t, files[0]); !isKept() {
+			t.Errorf("asked again though nothing had changed before %s", change.what)
+		}
+		if err := change.make(); err != nil {
+			t.Fatal(err)
+		}
+		if isKept() {
+			t.Errorf("not asked again after %s", change.what)
+		}
 	}
 	t.Setenv("NPY_DISABLE_CPU_FEATURES", "")
 	os.Unsetenv("NPY_DISABLE_CPU_FEATURES")
