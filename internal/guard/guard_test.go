@@ -40,7 +40,43 @@ func TestEach(t *testing.T) {
 	Each(0, func(int) { t.Error("a call of none") }, nil)
 }
 
+// TestEachOfSome: whichever calls end early, at both ends and in a row, all are made in order, and
+// those are reported.
+func TestEachOfSome(t *testing.T) {
+	for n := range 5 {
+		for bad := range 1 << n {
+			calls, failures := 0, 0
+			Each(n, func(i int) {
+				if i != calls || i >= n {
+					t.Fatalf("%d of %d is called after %d", i, n, calls)
+				}
+				if calls++; bad>>i&1 == 1 {
+					panic("bad")
+				}
+			}, func(i int, err error) {
+				if failures |= 1 << i; err == nil {
+					t.Errorf("%d of %d failed without an error", i, n)
+				}
+			})
+			if calls != n || failures != bad {
+				t.Errorf("%d of %d calls; %b failed, want %b", calls, n, failures, bad)
+			}
+		}
+	}
+}
+
 func TestDo(t *testing.T) {
+	own := errors.New("own")
+	for what, f := range map[error]func() error{
+		nil: func() error { return nil }, own: func() error { return own },
+	} {
+		if err := Try(f); err != what {
+			t.Errorf("%v, want %v", err, what)
+		}
+	}
+	if err := Try(func() error { Fail(own); return nil }); err != own {
+		t.Errorf("%v, want %v", err, own)
+	}
 	if err := Do(func() {}); err != nil {
 		t.Error(err)
 	}

@@ -171,3 +171,94 @@ func TestNamed(t *testing.T) {
 		}
 	}
 }
+
+// TestModules: a Python that a variable names is found if it has the module, and what is said
+// otherwise names the variable and what to do.
+func TestModules(t *testing.T) {
+	dir := t.TempDir()
+	python := filepath.Join(dir, "python")
+	script := "#!/bin/sh\necho first\necho $2\nexit $STATUS\n"
+	if err := os.WriteFile(python, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		find                            func() (string, error)
+		variable, module, what, command string
+	}{
+		{findGymnasium, "LOCKSTEP_GYMNASIUM", "gymnasium", "a Python with Gymnasium",
+			"make test-classic"},
+		{findPackage, "LOCKSTEP_PACKAGE", "lockstep", "a Python with this package",
+			"make test-python"},
+	} {
+		hold := func(named, status, path, want string) {
+			t.Helper()
+			t.Setenv(c.variable, named)
+			t.Setenv("STATUS", status)
+			found, err := c.find()
+			if found != path || want == "" && err != nil ||
+				want != "" && (err == nil || err.Error() != want) {
+				t.Errorf("%s=%q: %q, %v; want %q, %s", c.variable, named, found, err, path, want)
+			}
+		}
+		hold(python, "0", python, "")
+		hold(python, "1", "", fmt.Sprintf("%s: import %s: set %s to %s", python, c.module,
+			c.variable, c.what))
+		hold("", "0", "", fmt.Sprintf("set %s to %s, or run `%s`", c.variable, c.what, c.command))
+		none := filepath.Join(dir, "none")
+		hold(none, "0", "", fmt.Sprintf("%s: exec: %q: stat %s: no such file or directory",
+			c.variable, none, none))
+	}
+	t.Setenv("LOCKSTEP_PYTHON", filepath.Join(dir, "none"))
+	const want = "no Python: set LOCKSTEP_PYTHON to one with numpy: "
+	if found, err := findPython(); found != "" || err == nil ||
+		!strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%q, %v, want %s", found, err, want)
+	}
+}
+
+// TestPath: without a variable a program is taken from the path, the first name of it that is
+// there.
+func TestPath(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	for _, name := range []string{"CXX", "LOCKSTEP_PYTHON"} {
+		t.Setenv(name, "")
+	}
+	put := func(name string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	find := func(w string, f func() (string, error), want string) {
+		t.Helper()
+		if got, err := f(); got != want || (err == nil) != (want != "") {
+			t.Errorf("%s: %q, %v; want %q", w, got, err, want)
+		}
+	}
+	find("compiler", findCompiler, "")
+	find("python", findPython, "")
+	find("compiler", findCompiler, "")
+	gcc, python := put("g++"), put("python")
+	find("compiler", findCompiler, gcc)
+	find("python", findPython, python)
+	find("python", findPython, python)
+	find("python3", findPython, python)
+	python3 := put("python3")
+	find("python3", findPython, python3)
+	if names := Names(); len(names) != len(All) || names[0] != "assets" {
+		t.Errorf("names %q", names)
+	}
+	_, err := first(filepath.Join(dir, "a*"), filepath.Join(dir, "b*"))
+	want := fmt.Sprintf("no file %s/a* or %s/b*", dir, dir)
+	if err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if _, err := first(filepath.Join(dir, "[")); err == nil {
+		t.Error("a pattern that is none finds something")
+	}
+	if file, err := first(filepath.Join(dir, "a*"), filepath.Join(dir, "g*")); file != gcc {
+		t.Errorf("%s, %v, want %s", file, err, gcc)
+	}
+}
