@@ -11,6 +11,10 @@ func TestElementary(t *testing.T) {
 	policytest.HoldElementary(t, exponential, logarithm, func(s float64) float64 {
 		return quotientLog(2 * s / (1 - s))
 	})
+	// A fraction that is the root of 2 is halved: the other half of the series has another bit.
+	if got := logarithm(0x1.6a09e667f3bcdp0); got != 0x1.62e42fefa39fp-2 {
+		t.Errorf("the logarithm of the root of 2 is %x", got)
+	}
 }
 
 // TestWords: known answers of Random123's Philox4x32-10.
