@@ -119,9 +119,7 @@ func (g *patched) read(data []byte, p *Patch) error {
 				}
 			}
 		}
-		if number != 1 && number != 5 {
-			g.out = append(g.out, raw...)
-		}
+		g.out = append(g.out, raw...)
 		return nil
 	})
 	for _, name := range p.Remove {

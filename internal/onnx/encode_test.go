@@ -54,7 +54,7 @@ func tiny() *onnx.Model {
 			{Name: "w", Type: onnx.Float, Dims: []int64{2, 2}, Raw: []byte("0123456789abcdef")},
 			{Name: "unused", Type: onnx.Float, Dims: []int64{1}, Raw: []byte("0123")},
 		},
-		Inputs:  []onnx.Value{value("x", -1, 2)},
+		Inputs:  []onnx.Value{value("x", -1, 2, 0)},
 		Outputs: []onnx.Value{value("y", 2, -1)},
 	}}
 }

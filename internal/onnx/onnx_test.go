@@ -218,6 +218,31 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
+// TestMetadata: each key has its own value, and the last of a key counts.
+func TestMetadata(t *testing.T) {
+	data := small()
+	for _, entry := range [][2]string{{"a", "1"}, {"b", "2"}, {"a", "3"}} {
+		data = append(data, message(14, message(1, entry[0], 2, entry[1]))...)
+	}
+	m, err := onnx.Parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(map[string]string{"a": "3", "b": "2"}, m.Metadata); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestEmpty: a tensor of a dimension without elements has none.
+func TestEmpty(t *testing.T) {
+	for _, dims := range [][]int64{{0}, {3, 0}, {0, math.MaxInt32}} {
+		x := onnx.Tensor{Type: onnx.Bool, Dims: dims}
+		if got, err := x.Bools(); err != nil || len(got) != 0 {
+			t.Errorf("%v: %v, %v", dims, got, err)
+		}
+	}
+}
+
 func TestTensorErrors(t *testing.T) {
 	for _, c := range []struct {
 		tensor onnx.Tensor
