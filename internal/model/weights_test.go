@@ -9,39 +9,67 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"lockstep/internal/assets/assetstest"
+	"lockstep/internal/defaults"
 	"lockstep/internal/onnx"
 	"lockstep/internal/simtest"
 )
 
-var official = sync.OnceValues(func() ([]byte, error) { return os.ReadFile(officialPath) })
+// load returns the bytes of the project's own network, whose graph is the official one's.
+func load(testing.TB) []byte { return defaults.Model() }
 
-var officialPath string
-
-// load returns the bytes of the official model.
-func load(t testing.TB) []byte {
+// factor is the name of the constant by which the product is made that has a result's name.
+func factor(t *testing.T, data []byte, result string) string {
 	t.Helper()
-	officialPath = assetstest.Model(t)
-	data, err := official()
+	m, err := onnx.Parse(data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return data
+	for _, n := range m.Graph.Nodes {
+		if slices.Contains(n.Outputs, result) {
+			return n.Inputs[1]
+		}
+	}
+	t.Fatalf("nothing computes %s", result)
+	return ""
 }
 
 func TestLoad(t *testing.T) {
-	load(t)
-	w, err := Load(officialPath)
-	if err != nil {
+	own := filepath.Join(t.TempDir(), "own.onnx")
+	if err := os.WriteFile(own, load(t), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if w.SHA256 != OfficialSHA256 {
-		t.Errorf("SHA-256 %s, want %s", w.SHA256, OfficialSHA256)
+	t.Run("own", func(t *testing.T) {
+		holdSizes(t, own)
+		if notice, foreign := Foreign(own); !foreign || !strings.HasPrefix(
+			notice, own+" is not the challenge's network, whatever its name (SHA-256 ",
+		) {
+			t.Errorf("it is foreign: %v, %q", foreign, notice)
+		}
+		if notice, foreign := Foreign(own + "x"); foreign || notice != "" {
+			t.Errorf("what is not there is foreign: %q", notice)
+		}
+	})
+	t.Run("official", func(t *testing.T) {
+		path := assetstest.Model(t)
+		if w := holdSizes(t, path); w.SHA256 != OfficialSHA256 {
+			t.Errorf("SHA-256 %s, want %s", w.SHA256, OfficialSHA256)
+		}
+		if notice, foreign := Foreign(path); foreign {
+			t.Error(notice)
+		}
+	})
+}
+
+func holdSizes(t *testing.T, path string) *Weights {
+	t.Helper()
+	w, err := Load(path)
+	if err != nil {
+		t.Fatal(err)
 	}
 	sizes := map[string][2]int{
 		"StateEmbedding":    {len(w.StateEmbedding), 4 * 64},
@@ -71,6 +99,7 @@ func TestLoad(t *testing.T) {
 			t.Errorf("%s has %d values, want %d", name, size[0], size[1])
 		}
 	}
+	return w
 }
 
 // TestLoadPlaces changes one initializer at a time and sees that just the weights
@@ -78,7 +107,7 @@ func TestLoad(t *testing.T) {
 func TestLoadPlaces(t *testing.T) {
 	data := load(t)
 	for name, pick := range map[string]func(*Weights) float32{
-		"onnx::MatMul_540":                       func(w *Weights) float32 { return w.StateEmbedding[0] },
+		"/wt_embedding/MatMul_output_0":          func(w *Weights) float32 { return w.StateEmbedding[0] },
 		"transformer.wt_embedding.bias":          func(w *Weights) float32 { return w.StateBias[0] },
 		"transformer.wt2_embedding.weight":       func(w *Weights) float32 { return w.TokenEmbedding[0] },
 		"transformer.wp_embedding.weight":        func(w *Weights) float32 { return w.PositionEmbedding[0] },
@@ -86,14 +115,17 @@ func TestLoadPlaces(t *testing.T) {
 		"transformer.h.1.attn.layer_norm.bias":   func(w *Weights) float32 { return w.Layers[1].AttentionNorm.Bias[0] },
 		"transformer.h.2.mlp.layer_norm.weight":  func(w *Weights) float32 { return w.Layers[2].MLPNorm.Weight[0] },
 		"transformer.h.3.mlp.layer_norm.bias":    func(w *Weights) float32 { return w.Layers[3].MLPNorm.Bias[0] },
-		"onnx::MatMul_542":                       func(w *Weights) float32 { return w.Layers[0].QKV[0] },
-		"onnx::MatMul_553":                       func(w *Weights) float32 { return w.Layers[1].Projection[0] },
-		"onnx::MatMul_561":                       func(w *Weights) float32 { return w.Layers[2].FC[0] },
-		"onnx::MatMul_569":                       func(w *Weights) float32 { return w.Layers[3].Out[0] },
+		"/h.0/attn/c_attn/MatMul_output_0":       func(w *Weights) float32 { return w.Layers[0].QKV[0] },
+		"/h.1/attn/c_proj/MatMul_output_0":       func(w *Weights) float32 { return w.Layers[1].Projection[0] },
+		"/h.2/mlp/c_fc/MatMul_output_0":          func(w *Weights) float32 { return w.Layers[2].FC[0] },
+		"/h.3/mlp/c_proj/MatMul_output_0":        func(w *Weights) float32 { return w.Layers[3].Out[0] },
 		"transformer.layer_norm_f.weight":        func(w *Weights) float32 { return w.FinalNorm.Weight[0] },
 		"transformer.layer_norm_f.bias":          func(w *Weights) float32 { return w.FinalNorm.Bias[0] },
-		"onnx::MatMul_570":                       func(w *Weights) float32 { return w.Head[0] },
+		"output":                                 func(w *Weights) float32 { return w.Head[0] },
 	} {
+		if name == "output" || strings.HasPrefix(name, "/") { // a product's result
+			name = factor(t, data, name)
+		}
 		w, err := Parse(edit(data, initializer(name, replace(9, func(raw []byte) []byte {
 			return append(binary.LittleEndian.AppendUint32(nil, math.Float32bits(42)), raw[4:]...)
 		}))))
@@ -358,7 +390,8 @@ func TestOtherGraph(t *testing.T) {
 		{
 			"renamed products",
 			edit(data, swap("/h.1/mlp/c_fc/MatMul_output_0", "/h.2/mlp/c_fc/MatMul_output_0")),
-			"tensor \"onnx::MatMul_561\" is not used where it belongs",
+			fmt.Sprintf("tensor %q is not used where it belongs",
+				factor(t, data, "/h.2/mlp/c_fc/MatMul_output_0")),
 		},
 		{"no product", edit(data, swap("/h.1/mlp/c_fc/MatMul_output_0", "other")), "no matrix " +
 			"product /h.1/mlp/c_fc/MatMul_output_0"},
