@@ -34,3 +34,25 @@ func TestSinInfinite(t *testing.T) {
 		}
 	}
 }
+
+// TestSinEdges: angles beside π/2, and where the reduction of large ones begins, at which glibc's
+// sine or cosine has another last bit when the rest of π/2 is subtracted, or when the reduction of
+// smaller angles goes on.
+func TestSinEdges(t *testing.T) {
+	for _, c := range [][3]float64{
+		{0x1.8bf3d9e440594p+0, 0x1.ffd9eaacf0933p-1, 0x1.8aed0d07c6827p-6},
+		{0x1.b0448bab4afcfp+0, 0x1.fc7465177995cp-1, -0x1.e1304806a593cp-4},
+		{0x1.9fc56fd0a2cf4p+0, 0x1.ff45cb0e3fe60p-1, -0x1.b4825f02cc39ep-5},
+		{0x1.921fb7a5a4a09p+26, -0x1.8bf142ed4f57cp-4, -0x1.fd9a2da5d46dbp-1},
+		{0x1.921fb797f7ee0p+26, 0x1.dd8639e3e8f46p-4, -0x1.fc823663d97b6p-1},
+		{0x1.921fbf7d9c487p+26, -0x1.c572fbc75f5fbp-5, -0x1.ff370c87fe08dp-1},
+	} {
+		for _, sign := range []float64{1, -1} {
+			x, sin, cos := sign*c[0], sign*c[1], c[2]
+			if Sin(x) != sin || Cos(x) != cos {
+				t.Errorf("sine and cosine of %x are %x and %x, glibc has %x and %x",
+					x, Sin(x), Cos(x), sin, cos)
+			}
+		}
+	}
+}
