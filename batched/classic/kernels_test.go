@@ -137,8 +137,23 @@ func force(r *rand.Rand) float32 {
 	return float32(3 * r.NormFloat64())
 }
 
+// bounds are what steps compare with.
+var bounds = []float64{0, 0.5, 0.6, 0.07, 1.2, 2.4, thetaThreshold, edge1, math.Pi, 8}
+
+// state is one of all sizes, often a bound, or the number beside it.
+func state(r *rand.Rand, scale float64) float64 {
+	if r.IntN(3) > 0 {
+		return scale * r.NormFloat64()
+	}
+	x := bounds[r.IntN(len(bounds))]
+	if beside := r.IntN(3); beside < 2 {
+		x = math.Nextafter(x, float64(9*beside))
+	}
+	return math.Copysign(x, float64(r.IntN(2))-0.5)
+}
+
 // TestSteps holds whole steps in assembly to the Go functions, with states of all
-// sizes, flags and limits.
+// sizes and on bounds, flags and limits.
 func TestSteps(t *testing.T) {
 	for _, k := range require(t) {
 		r := rand.New(rand.NewPCG(3, 4))
@@ -148,11 +163,12 @@ func TestSteps(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				task.MaxSteps, task.SuttonBarto, task.GoalVelocity = r.IntN(5), round%2 == 0, 0.01
+				task.MaxSteps, task.SuttonBarto = r.IntN(5), round%2 == 0
+				task.GoalVelocity = []float64{0.01, 0, 0.07, -0.07}[r.IntN(4)]
 				got, want := newBlock(&task, k, 0, task.Num), newBlock(&task, plain, 0, task.Num)
 				scale := []float64{0.1, 0.3, 1, 5}[r.IntN(4)]
 				for i := range got.states {
-					got.states[i] = scale * r.NormFloat64()
+					got.states[i] = state(r, scale)
 				}
 				for i := range got.actions {
 					if task.Actions > 0 {
@@ -187,7 +203,13 @@ func TestSteps(t *testing.T) {
 					if got.terminations[i] != want.terminations[i] ||
 						got.truncations[i] != want.truncations[i] ||
 						got.steps[i] != want.steps[i] {
-						t.Fatalf("%s: %s: flags of lane %d differ", k.name, name, i)
+						t.Fatalf(
+							"%s: %s, goal %g: lane %d, now at %g: terminated %v, truncated %v after "+
+								"%d steps; the Go function has %v, %v, %d", k.name, name,
+							task.GoalVelocity, i, want.row(0)[i], got.terminations[i],
+							got.truncations[i], got.steps[i], want.terminations[i],
+							want.truncations[i], want.steps[i],
+						)
 					}
 				}
 			}
