@@ -53,6 +53,23 @@ def test_merge(tmp_path, data, serial):
     assert len(hashes) == 1
 
 
+def test_merge_of_failures(sim, tmp_path, data):
+    """All that a run gives is what its parts give: which rollouts failed, and why, too."""
+    controllers = ["pid", "pid_1.7e308_1.7e308_-1.7e308"]  # the latter fails where errors are large
+    whole = sim.rollout(sim.load(data, cache=False), controllers)
+    assert 0 < len(whole.errors) < 9
+    shards.plan(tmp_path, data, controllers, 4, engine="reference", model="own")
+    for index in range(4):
+        shards.run(tmp_path, index)
+    merged = shards.merge(tmp_path).result
+    assert merged.controllers == whole.controllers
+    assert merged.routes == whole.routes
+    assert merged.costs.tobytes() == whole.costs.tobytes()
+    assert {at: str(e) for at, e in merged.errors.items()} == {
+        at: str(e) for at, e in whole.errors.items()
+    }
+
+
 def test_gains_as_arrays(tmp_path, data, serial):
     shards.plan(
         tmp_path,
