@@ -310,83 +310,83 @@ func TestBatchInvariance(t *testing.T) {
 // download and nothing for a step; with too little memory one of each for a part.
 func TestLedger(t *testing.T) {
 	s := newSimulator(t, Config{})
-	var jobs []lockstep.Job
-	for i := range 9 {
-		for _, policy := range policies {
-			jobs = append(jobs, lockstep.Job{Route: shorten(routes()[i%3], 130), Policy: policy})
-		}
-	}
 	one := lockstep.Options{Shortcuts: lockstep.CostOnly}
-	for _, n := range []int{1, 5, len(jobs)} {
+	for _, n := range []int{1, 5, 9 * len(policies)} {
 		for _, rows := range []int{101, 130} {
-			batch := slices.Clone(jobs[:n])
-			shorter := map[*lockstep.Route]*lockstep.Route{}
-			for i := range batch {
-				r := batch[i].Route
-				if shorter[r] == nil {
-					shorter[r] = shorten(
-						routes()[slices.IndexFunc(routes(),
-							func(x *lockstep.Route) bool {
-								return strings.HasPrefix(r.Name, x.Name)
-							})],
-						rows,
-					)
-				}
-				batch[i].Route = shorter[r]
-			}
-			before := s.Stats()
-			for _, r := range results(t, s, context.Background(), batch, one) {
-				if r.Err != nil {
-					t.Fatal(r.Err)
-				}
-			}
-			got := s.Stats().Sub(before)
-			if got.Uploads != 1 || got.Launches < 1 || got.Launches > 2 || got.Downloads != 1 ||
-				got.Synchronisations != 1 {
-				t.Errorf(
-					"%d jobs of %d steps: %+v, want one upload, synchronisation and download, "+
-						"and two launches at most",
-					n, rows-20, got.Counts,
-				)
-			}
-			if limit := int64(2048 + 256*n); got.DownloadBytes > limit {
-				t.Errorf(
-					"%d jobs of %d steps: %d bytes were downloaded, want %d at most", n, rows-20,
-					got.DownloadBytes, limit,
-				)
-			}
-			if got.Upload != 0 || got.Kernel != 0 || got.Download != 0 || got.Wall != 0 {
-				t.Errorf("times were taken: %+v", got)
-			}
+			ledgerOfBatch(t, s, someJobs(n, rows), rows, one)
 		}
 	}
+	ledgerOfSweep(t, s, one)
+	ledgerOfSteps(t, s, someJobs(5, 130), one)
+}
 
-	// A sweep uploads a route's columns once.
-	bytes := func(jobs []lockstep.Job) int64 {
-		before := s.Stats()
-		results(t, s, context.Background(), jobs, one)
-		return s.Stats().Sub(before).UploadBytes
+// someJobs are jobs of every policy on each of three routes in turn, whose rows are cut off; each
+// job has a route of its own.
+func someJobs(n, rows int) (jobs []lockstep.Job) {
+	for i := range n {
+		jobs = append(jobs, lockstep.Job{
+			Route:  shorten(routes()[i/len(policies)%3], rows),
+			Policy: policies[i%len(policies)],
+		})
 	}
+	return jobs
+}
+
+func ledgerOfBatch(
+	t *testing.T, s *Simulator, batch []lockstep.Job, rows int, opts lockstep.Options,
+) {
+	t.Helper()
+	n, before := len(batch), s.Stats()
+	for _, r := range results(t, s, context.Background(), batch, opts) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	got := s.Stats().Sub(before)
+	if got.Uploads != 1 || got.Launches < 1 || got.Launches > 2 || got.Downloads != 1 ||
+		got.Synchronisations != 1 {
+		t.Errorf(
+			"%d jobs of %d steps: %+v, want one upload, synchronisation and download, "+
+				"and two launches at most",
+			n, rows-20, got.Counts,
+		)
+	}
+	if limit := int64(2048 + 256*n); got.DownloadBytes > limit {
+		t.Errorf(
+			"%d jobs of %d steps: %d bytes were downloaded, want %d at most", n, rows-20,
+			got.DownloadBytes, limit,
+		)
+	}
+	if got.Upload != 0 || got.Kernel != 0 || got.Download != 0 || got.Wall != 0 {
+		t.Errorf("times were taken: %+v", got)
+	}
+}
+
+// ledgerOfSweep: a sweep uploads a route's columns once.
+func ledgerOfSweep(t *testing.T, s *Simulator, opts lockstep.Options) {
+	t.Helper()
 	route := shorten(routes()[0], 130)
-	sweep := func(n int) (jobs []lockstep.Job) {
+	uploaded := func(n int) int64 {
+		var jobs []lockstep.Job
 		for i := range n {
 			jobs = append(jobs, lockstep.Job{Route: route, Policy: lockstep.PID{P: float64(i)}})
 		}
-		return jobs
+		before := s.Stats()
+		results(t, s, context.Background(), jobs, opts)
+		return s.Stats().Sub(before).UploadBytes
 	}
-	if one, many := bytes(sweep(1)), bytes(sweep(20)); many-one > 20*160 {
+	if one, many := uploaded(1), uploaded(20); many-one > 20*160 {
 		t.Errorf(
 			"a sweep of 20 uploads %d bytes, one rollout %d: the route is there more than once",
 			many, one,
 		)
 	}
+}
 
-	// Step by step: a command up and a status down for each job.
-	p, err := s.Reset(context.Background(), jobs[:5], one)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
+// ledgerOfSteps: of each step a command goes up and a status down, for each job.
+func ledgerOfSteps(t *testing.T, s *Simulator, jobs []lockstep.Job, opts lockstep.Options) {
+	t.Helper()
+	p := reset(t, s, jobs, opts)
 	for range 3 {
 		before := s.Stats()
 		if err := p.Step(context.Background(), make([]float64, 5), make([]float64, 5)); err != nil {

@@ -147,7 +147,6 @@ func TestSnapshot(t *testing.T) {
 // passes through the host, and the bits are those of steps with both on the host.
 func TestStepOnDevice(t *testing.T) {
 	s := newSimulator(t, Config{Open: sharedDevice(t)})
-	ctx := context.Background()
 	jobs := []lockstep.Job{
 		{Route: shorten(routes()[0], 107)},
 		{Route: shorten(routes()[1], 103), Policy: lockstep.DefaultPID()},
@@ -163,46 +162,13 @@ func TestStepOnDevice(t *testing.T) {
 	want := make([]float64, 3*steps)
 	onHost := reset(t, s, jobs, opts)
 	for k := range steps {
-		if err := onHost.Step(ctx, commands[3*k:3*k+3], want[3*k:3*k+3]); err != nil {
+		if err := onHost.Step(t.Context(), commands[3*k:3*k+3], want[3*k:3*k+3]); err != nil {
 			t.Fatal(err)
 		}
 	}
 
 	p := reset(t, s, jobs, opts).(lockstep.DeviceStepper)
-	c := s.connection
-	given, err := c.Allocate(int64(8 * len(commands)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept, err := c.Allocate(int64(8 * len(want)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(c.Upload(given, viewBytes(commands)),
-		c.Fill(kept, 0, int64(8*len(want))), c.Synchronize(ctx)); err != nil {
-		t.Fatal(err)
-	}
-	before := s.Stats()
-	for k := range steps {
-		if err := p.StepOnDevice(uintptr(given)+uintptr(24*k),
-			uintptr(kept)+uintptr(24*k)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if d := s.Stats().Sub(before); d.Launches != steps ||
-		d.Uploads+d.Downloads+d.Copies+d.Synchronisations != 0 {
-		t.Errorf(
-			"%d steps were %+v, want a launch for each and nothing through the host", steps,
-			d.Counts,
-		)
-	}
-	if p.Err(2) != nil || p.Index() != 107 || !p.Done() {
-		t.Errorf("before Sync: error %v, step %d", p.Err(2), p.Index())
-	}
-	got := make([]float64, len(want))
-	if err := errors.Join(c.Download(viewBytes(got), kept), p.Sync(ctx)); err != nil {
-		t.Fatal(err)
-	}
+	given, got := steppedOnDevice(t, s, p, commands)
 	for i := range want {
 		if !same64(got[i], want[i]) && !(math.IsNaN(got[i]) && math.IsNaN(want[i])) {
 			t.Fatalf(
@@ -217,17 +183,65 @@ func TestStepOnDevice(t *testing.T) {
 	}
 	compareEnds(t, p, onHost)
 
-	stepsFromSnapshot(t, c, p, onHost, given, commands[3*81:3*82])
+	stepsFromSnapshot(t, s.connection, p, onHost, given, commands[3*81:3*82])
 	if err := p.StepOnDevice(uintptr(given), 0); !contains(err, "all rollouts have ended") {
 		t.Errorf("a step after the end: %v", err)
 	}
-	for _, job := range []lockstep.Job{{Route: jobs[0].Route, Policy: weavePolicy}, {Route: jobs[0].Route, Observe: func(*lockstep.Step) {}}} {
+	for _, job := range []lockstep.Job{
+		{Route: jobs[0].Route, Policy: weavePolicy},
+		{Route: jobs[0].Route, Observe: func(*lockstep.Step) {}},
+	} {
 		q := reset(t, s, []lockstep.Job{job}, opts).(lockstep.DeviceStepper)
 		if err := q.StepOnDevice(uintptr(given), 0); !contains(err, "on the host") ||
 			q.Index() != lockstep.ContextLength {
 			t.Errorf("with %v on the host: %v", job.Policy, err)
 		}
 	}
+}
+
+// steppedOnDevice steps three jobs to their end with commands that it puts on the device, and
+// returns where they are and the lataccels. Nothing passes through the host before Sync, and what
+// it would tell is not known.
+func steppedOnDevice(
+	t *testing.T, s *Simulator, p lockstep.DeviceStepper, commands []float64,
+) (given driver.Pointer, lataccels []float64) {
+	t.Helper()
+	c, steps := s.connection, len(commands)/3
+	given, err := c.Allocate(int64(8 * len(commands)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := c.Allocate(int64(8 * len(commands)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(c.Upload(given, viewBytes(commands)),
+		c.Fill(kept, 0, int64(8*len(commands))), c.Synchronize(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	before := s.Stats()
+	for k := range steps {
+		if err := p.StepOnDevice(uintptr(given)+uintptr(24*k),
+			uintptr(kept)+uintptr(24*k)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := s.Stats().Sub(before); d.Launches != int64(steps) ||
+		d.Uploads+d.Downloads+d.Copies+d.Synchronisations != 0 {
+		t.Errorf(
+			"%d steps were %+v, want a launch for each and nothing through the host", steps,
+			d.Counts,
+		)
+	}
+	if p.Err(2) != nil || p.Index() != 107 || !p.Done() {
+		t.Errorf("before Sync: error %v, step %d", p.Err(2), p.Index())
+	}
+	lataccels = make([]float64, len(commands))
+	err = errors.Join(c.Download(viewBytes(lataccels), kept), p.Sync(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return given, lataccels
 }
 
 // sameEnds holds errors and last lataccels of jobs on the device to those on the host. Job 2 has

@@ -1,6 +1,7 @@
 package classic
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
@@ -128,33 +129,23 @@ func TestRunOnDevice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var both [2]*vector
-	for i := range both {
-		v, err := engine.Make(task)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer v.Close()
-		if err := v.Reset(classic.Reset{Seed: 2}); err != nil {
-			t.Fatal(err)
-		}
-		both[i] = v.(*vector)
-	}
+	recorded, onDevice := begun(t, engine, task), begun(t, engine, task)
 	const steps = 20
 	key, record := uint64(5), make([]classic.Transition, steps)
 	for i := range record {
 		record[i] = classic.NewTransition(task)
 	}
-	if err := both[0].Run(t.Context(), classic.Policy{Uniform: &key}, steps, record); err != nil {
+	random := classic.Policy{Uniform: &key}
+	if err := recorded.Run(t.Context(), random, steps, record); err != nil {
 		t.Fatal(err)
 	}
-	before := both[1].device.Counts()
+	before := onDevice.device.Counts()
 	names := []string{"observations", "rewards", "actions", "truncated"}
-	where, err := both[1].RunOnDevice(t.Context(), classic.Policy{Uniform: &key}, 0, steps, names)
+	where, err := onDevice.RunOnDevice(t.Context(), random, 0, steps, names)
 	if err != nil {
 		t.Fatal(err)
 	}
-	passed := both[1].device.Counts().Sub(before)
+	passed := onDevice.device.Counts().Sub(before)
 	if passed.Uploads != 0 || passed.Launches != 1 || passed.Synchronisations != 1 ||
 		passed.Downloads != 1 {
 		t.Errorf("%+v", passed)
@@ -169,54 +160,79 @@ func TestRunOnDevice(t *testing.T) {
 		for i := range record {
 			all = append(all, of(&record[i])...)
 		}
-		got := make([]byte, len(all))
-		if err := both[1].do(t.Context(),
-			func() error {
-				return both[1].device.Download(got, driver.Pointer(where[name]))
-			}); err != nil {
-			t.Fatal(err)
-		}
+		got := onDevice.downloaded(t, where[name], len(all))
 		if err := simtest.Same(name+", as bytes", got, all); err != nil {
 			t.Errorf("on the device: %v", err)
 		}
 	}
-	// The actions that lie there as a table, in environments where these were chosen.
-	if err := both[0].Reset(classic.Reset{Seed: 2}); err != nil {
+	runByTable(t, recorded, record, onDevice.Totals())
+	for _, bad := range []error{
+		second(recorded.RunOnDevice(t.Context(), classic.Policy{}, 0, steps, nil)),
+		second(recorded.RunOnDevice(t.Context(), random, 0, 0, nil)),
+		second(recorded.RunOnDevice(t.Context(), random, 0, 1, []string{"looks"})),
+		second(recorded.RunOnDevice(t.Context(), random, 0, 1, []string{"rewards", "rewards"})),
+	} {
+		if bad == nil {
+			t.Error("what cannot be is done")
+		}
+	}
+}
+
+// begun are environments that begin with seed 2.
+func begun(t *testing.T, engine OnDevice, task classic.Task) *vector {
+	t.Helper()
+	v, err := engine.Make(task)
+	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := both[0].device.Allocate(4 * 3 * steps)
-	if err != nil {
+	t.Cleanup(func() { v.Close() })
+	if err := v.Reset(classic.Reset{Seed: 2}); err != nil {
+		t.Fatal(err)
+	}
+	return v.(*vector)
+}
+
+// downloaded are bytes of the device's memory.
+func (v *vector) downloaded(t *testing.T, from uintptr, n int) []byte {
+	t.Helper()
+	got := make([]byte, n)
+	if err := v.do(t.Context(), func() error {
+		return v.device.Download(got, driver.Pointer(from))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// runByTable: with the recorded actions as a table on the device, environments that begin as those
+// in which these were chosen come to the same.
+func runByTable(t *testing.T, v *vector, record []classic.Transition, want classic.Totals) {
+	t.Helper()
+	if err := v.Reset(classic.Reset{Seed: 2}); err != nil {
 		t.Fatal(err)
 	}
 	var actions []int32
 	for i := range record {
 		actions = append(actions, record[i].Actions.Discrete...)
 	}
-	if err := both[0].do(t.Context(),
-		func() error { return both[0].device.Upload(table, bytesOf(actions)) }); err != nil {
+	table, err := v.device.Allocate(int64(4 * len(actions)))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := both[0].RunOnDevice(t.Context(), classic.Policy{}, uintptr(table), steps,
+	if err := v.do(t.Context(),
+		func() error { return v.device.Upload(table, bytesOf(actions)) }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.RunOnDevice(t.Context(), classic.Policy{}, uintptr(table), len(record),
 		nil); err != nil {
 		t.Fatal(err)
 	}
-	a, b := both[0].Totals(), both[1].Totals()
-	if !slices.Equal(a.Rewards, b.Rewards) || !slices.Equal(a.Episodes, b.Episodes) ||
-		a.Steps != b.Steps ||
-		a.Episodes[0] == 0 {
-		t.Errorf("%+v by the table, want %+v", a, b)
-	}
-	for _, bad := range []error{
-		second(both[0].RunOnDevice(t.Context(), classic.Policy{}, 0, steps, nil)),
-		second(both[0].RunOnDevice(t.Context(), classic.Policy{Uniform: &key}, 0, 0, nil)),
-		second(both[0].RunOnDevice(t.Context(), classic.Policy{Uniform: &key}, 0, 1,
-			[]string{"looks"})),
-		second(both[0].RunOnDevice(t.Context(), classic.Policy{Uniform: &key}, 0, 1,
-			[]string{"rewards", "rewards"})),
-	} {
-		if bad == nil {
-			t.Error("what cannot be is done")
-		}
+	got := v.Totals()
+	if err := errors.Join(simtest.Same("rewards", got.Rewards, want.Rewards),
+		simtest.Same("episodes", got.Episodes, want.Episodes)); err != nil ||
+		got.Steps != want.Steps ||
+		got.Episodes[0] == 0 {
+		t.Errorf("%+v by the table, want %+v: %v", got, want, err)
 	}
 }
 

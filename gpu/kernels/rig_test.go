@@ -234,45 +234,83 @@ func uploadActor(
 	return upload(t, d, []abiActor{a}), weights
 }
 
+// columns are what the device sees of routes: their rows, one behind the other.
+type columns struct {
+	routes                          []abiRoute
+	roll, vEgo, aEgo, target, steer []float64
+	stride                          int // the longest route's rows
+}
+
+func columnsOf(routes []*lockstep.Route) (c columns) {
+	for _, route := range routes {
+		c.routes = append(c.routes, abiRoute{int64(route.Len()), int64(len(c.target))})
+		c.stride = max(c.stride, route.Len())
+		c.roll = append(c.roll, route.RollLataccel...)
+		c.vEgo = append(c.vEgo, route.VEgo...)
+		c.aEgo = append(c.aEgo, route.AEgo...)
+		c.target = append(c.target, route.TargetLataccel...)
+		c.steer = append(c.steer, route.SteerCommand[:lockstep.ControlStartIdx]...)
+	}
+	return c
+}
+
+// job is what the device is told of a rollout, with the memory that its network takes.
+func (r *rollouts) job(t testing.TB, d driver.Device, i int) (j abiJob, actor []driver.Pointer) {
+	t.Helper()
+	j = abiJob{route: int64(i), noise: int64(r.routes[i].Seed)}
+	if r.draws != nil && r.draws[i] != nil {
+		j.noise = -1
+	}
+	switch p := r.policies[i].(type) {
+	case lockstep.Zero:
+	case lockstep.PID:
+		j.kind = int64(p.Kind())
+		copy(j.gains[:], p.Gains())
+	case *lockstep.Network:
+		j.kind = int64(p.Kind())
+		j.actor, actor = uploadActor(t, d, p)
+		actor = append(actor, j.actor)
+	default:
+		j.kind = kindHost
+	}
+	if kind, ok := r.kinds[i]; ok {
+		j.kind = kind
+	}
+	return j, actor
+}
+
+// taught are teachers' columns, for rollouts of so many rows.
+func (r *rollouts) taught(stride int) (lataccel, action []float64) {
+	lataccel = make([]float64, len(r.teachers)*stride)
+	action = make([]float64, len(r.teachers)*stride)
+	for i, teacher := range r.teachers {
+		copy(lataccel[i*stride:], teacher.Lataccel)
+		copy(action[i*stride:], teacher.Action)
+	}
+	return lataccel, action
+}
+
+// drawn are the draws in place of the seeds', for rollouts of so many rows.
+func (r *rollouts) drawn(stride int) []float64 {
+	draws := make([]float64, len(r.draws)*stride)
+	for i, of := range r.draws {
+		copy(draws[i*stride+lockstep.ContextLength:], of)
+	}
+	return draws
+}
+
 // run runs rollouts on a device.
 func run(t testing.TB, d driver.Device, r rollouts) []outcome {
 	t.Helper()
-	jobs, stride := len(r.routes), 0
-	var routes []abiRoute
+	jobs := len(r.routes)
+	c := columnsOf(r.routes)
 	var work []abiJob
 	var actors []driver.Pointer // with their weights
-	var roll, vEgo, aEgo, target, steer []float64
-	for i, route := range r.routes {
-		routes = append(routes, abiRoute{int64(route.Len()), int64(len(target))})
-		j := abiJob{route: int64(i), noise: int64(route.Seed)}
-		if r.draws != nil && r.draws[i] != nil {
-			j.noise = -1
-		}
-		switch p := r.policies[i].(type) {
-		case lockstep.Zero:
-		case lockstep.PID:
-			j.kind = int64(p.Kind())
-			copy(j.gains[:], p.Gains())
-		case *lockstep.Network:
-			j.kind = int64(p.Kind())
-			var weights []driver.Pointer
-			j.actor, weights = uploadActor(t, d, p)
-			actors = append(append(actors, weights...), j.actor)
-		default:
-			j.kind = kindHost
-		}
-		if kind, ok := r.kinds[i]; ok {
-			j.kind = kind
-		}
-		work = append(work, j)
-		stride = max(stride, route.Len())
-		roll = append(roll, route.RollLataccel...)
-		vEgo = append(vEgo, route.VEgo...)
-		aEgo = append(aEgo, route.AEgo...)
-		target = append(target, route.TargetLataccel...)
-		steer = append(steer, route.SteerCommand[:lockstep.ControlStartIdx]...)
+	for i := range r.routes {
+		j, actor := r.job(t, d, i)
+		work, actors = append(work, j), append(actors, actor...)
 	}
-	traced := r.traced[1] - r.traced[0]
+	stride, traced := c.stride, r.traced[1]-r.traced[0]
 	l := abiLaunch{
 		jobs:         int64(jobs),
 		stride:       int64(stride),
@@ -282,13 +320,13 @@ func run(t testing.TB, d driver.Device, r rollouts) []outcome {
 		softmax:      int64(r.profile.Softmax),
 		exp:          int64(r.profile.Exp),
 		weights:      upload(t, d, weights(t)),
-		routes:       upload(t, d, routes),
+		routes:       upload(t, d, c.routes),
 		job:          upload(t, d, work),
-		rollLataccel: upload(t, d, roll),
-		vEgo:         upload(t, d, vEgo),
-		aEgo:         upload(t, d, aEgo),
-		target:       upload(t, d, target),
-		steer:        upload(t, d, steer),
+		rollLataccel: upload(t, d, c.roll),
+		vEgo:         upload(t, d, c.vEgo),
+		aEgo:         upload(t, d, c.aEgo),
+		target:       upload(t, d, c.target),
+		steer:        upload(t, d, c.steer),
 		lataccel:     room[float64](t, d, jobs*stride),
 		action:       room[float64](t, d, jobs*stride),
 		draws:        room[float64](t, d, jobs*stride),
@@ -301,39 +339,36 @@ func run(t testing.TB, d driver.Device, r rollouts) []outcome {
 		l.traceFirst, l.traceEnd = int64(r.traced[0]), int64(r.traced[1])
 	}
 	if r.teachers != nil {
-		lataccel, action := make([]float64, jobs*stride), make([]float64, jobs*stride)
-		for i, teacher := range r.teachers {
-			copy(lataccel[i*stride:], teacher.Lataccel)
-			copy(action[i*stride:], teacher.Action)
-		}
+		lataccel, action := r.taught(stride)
 		l.teacherLataccel, l.teacherAction = upload(t, d, lataccel), upload(t, d, action)
 	}
 	if r.draws != nil {
-		draws := make([]float64, jobs*stride)
-		for i, of := range r.draws {
-			copy(draws[i*stride+lockstep.ContextLength:], of)
-		}
-		must(t, d.Upload(l.draws, raw(draws)))
+		must(t, d.Upload(l.draws, raw(r.drawn(stride))))
 	}
 	if r.commands != nil {
 		l.commands = room[float64](t, d, jobs)
 	}
-	if r.block == 0 {
-		r.block = 1
+	r.launch(t, d, &l)
+	return r.collect(t, d, &l, actors)
+}
+
+// launch launches the kernel for each part of the steps, with the commands of its first.
+func (r *rollouts) launch(t testing.TB, d driver.Device, l *abiLaunch) {
+	t.Helper()
+	block, threads, steps, jobs := max(r.block, 1), r.threads, r.steps, len(r.routes)
+	if threads == 0 {
+		threads = 256
 	}
-	if r.threads == 0 {
-		r.threads = 256
+	if steps == nil {
+		steps = []int{int(l.stride)}
 	}
-	if r.steps == nil {
-		r.steps = []int{stride}
-	}
-	bytes := shared(t, d, r.block)
-	name := fmt.Sprintf("lockstep_rollout_r%d", r.block)
+	bytes := shared(t, d, block)
+	name := fmt.Sprintf("lockstep_rollout_r%d", block)
 	if r.all {
-		name = fmt.Sprintf("lockstep_policy_r%d", r.block)
+		name = fmt.Sprintf("lockstep_policy_r%d", block)
 	}
 	first := lockstep.ContextLength
-	for _, end := range r.steps {
+	for _, end := range steps {
 		if r.commands != nil {
 			commands := make([]float64, jobs)
 			for j := range commands {
@@ -344,26 +379,36 @@ func run(t testing.TB, d driver.Device, r rollouts) []outcome {
 		l.first, l.end = int64(first), int64(end)
 		must(
 			t,
-			d.Launch(name, (jobs+r.block-1)/r.block, r.threads, bytes-r.less, raw([]abiLaunch{l})),
+			d.Launch(name, (jobs+block-1)/block, threads, bytes-r.less, raw([]abiLaunch{*l})),
 		)
 		first = end
 	}
+}
+
+// collect downloads what came of the rollouts, and releases all memory.
+func (r *rollouts) collect(
+	t testing.TB, d driver.Device, l *abiLaunch, actors []driver.Pointer,
+) (out []outcome) {
+	t.Helper()
+	jobs, stride, traced := len(r.routes), int(l.stride), r.traced[1]-r.traced[0]
 	status := download[abiStatus](t, d, l.status, jobs)
 	costs := download[float64](t, d, l.costs, 3*jobs)
-	lataccel, action := download[float64](t, d, l.lataccel, jobs*stride),
-		download[float64](t, d, l.action, jobs*stride)
+	lataccel := download[float64](t, d, l.lataccel, jobs*stride)
+	action := download[float64](t, d, l.action, jobs*stride)
 	var trace []abiTraceStep
 	if traced > 0 {
 		trace = download[abiTraceStep](t, d, l.trace, jobs*traced)
 	}
 	synchronize(t, d)
-	for _, p := range append(actors, l.weights, l.routes, l.job, l.rollLataccel, l.vEgo, l.aEgo, l.target, l.steer, l.lataccel, l.action,
-		l.draws, l.memory, l.status, l.costs, l.trace, l.teacherLataccel, l.teacherAction, l.commands) {
+	for _, p := range append(
+		actors, l.weights, l.routes, l.job, l.rollLataccel, l.vEgo, l.aEgo, l.target, l.steer,
+		l.lataccel, l.action, l.draws, l.memory, l.status, l.costs, l.trace, l.teacherLataccel,
+		l.teacherAction, l.commands,
+	) {
 		if p != 0 {
 			must(t, d.Release(p))
 		}
 	}
-	var out []outcome
 	for i := range jobs {
 		o := outcome{
 			status:   status[i],

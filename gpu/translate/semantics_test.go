@@ -583,6 +583,15 @@ func TestSemantics(t *testing.T) {
 	if specimenFile(t, "ptx") != text {
 		t.Fatal("the specimens are not those that were assembled: run `make semantics`")
 	}
+	plantedInRows(t)
+	want.Compiler.Need(t)
+	t.Run("ptx", func(t *testing.T) { semanticsOfPTX(t, text, all) })
+	t.Run("sass", func(t *testing.T) { semanticsOfSASS(t, all) })
+}
+
+// plantedInRows: every fault is planted in a row that there is.
+func plantedInRows(t *testing.T) {
+	t.Helper()
 	rows := map[string]bool{}
 	for opcode := range operations {
 		rows[opcode] = true
@@ -597,88 +606,104 @@ func TestSemantics(t *testing.T) {
 			}
 		}
 	}
-	want.Compiler.Need(t)
-	t.Run("ptx", func(t *testing.T) {
-		right := operations
-		t.Cleanup(func() { operations = right })
-		var faults []fault
-		operations, faults = breakPTX()
-		m, err := PTX(text)
-		if err != nil {
-			t.Fatal(err)
+}
+
+// semanticsOfPTX holds PTX as it is written in specimens, which have every opcode of the table.
+func semanticsOfPTX(t *testing.T, text string, all []specimen) {
+	right := operations
+	t.Cleanup(func() { operations = right })
+	var faults []fault
+	operations, faults = breakPTX()
+	m, err := PTX(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := slices.DeleteFunc(slices.Clone(all), func(s specimen) bool { return s.only })
+	used := map[string]bool{}
+	for _, f := range hold(t, "ptx", m, both, faults, func(s specimen) map[row]bool {
+		uses := map[row]bool{}
+		for _, opcode := range ptxOpcodes(s) {
+			used[opcode] = true
+			r := right[opcode].row
+			r.opcode = opcode
+			uses[r] = true
 		}
-		both := slices.DeleteFunc(slices.Clone(all), func(s specimen) bool { return s.only })
-		used := map[string]bool{}
-		for _, f := range hold(t, "ptx", m, both, faults, func(s specimen) map[row]bool {
-			uses := map[row]bool{}
-			for _, opcode := range ptxOpcodes(s) {
-				used[opcode] = true
-				r := right[opcode].row
-				r.opcode = opcode
+		return uses
+	}) {
+		t.Errorf("%s: nothing shows %s", f.row.opcode, f.breaks)
+	}
+	for _, opcode := range slices.Sorted(maps.Keys(right)) {
+		if !used[opcode] {
+			t.Errorf("%s: no specimen has it", opcode)
+		}
+	}
+}
+
+// semanticsOfSASS holds the machine code that ptxas made of them, and each row's source.
+func semanticsOfSASS(t *testing.T, all []specimen) {
+	right := codes
+	t.Cleanup(func() { codes = right })
+	var faults []fault
+	m, err := MachineCode([]byte(specimenFile(t, "cubin")), specimenFile(t, "sass"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := map[row][]specimen{}
+	translated := known(m, all)
+	codes, faults = breakSASS()
+	unseen := hold(t, "sass", m, translated, faults, func(s specimen) map[row]bool {
+		uses := rowsOf(m.(*sassModule).kernels[s.name].codes, right)
+		for r := range uses {
+			by[r] = append(by[r], s)
+		}
+		return uses
+	})
+	for _, r := range readTable("sass.txt", false) {
+		holdSource(t, r, by[r])
+	}
+	for _, f := range unseen {
+		if f.row.source != "recordings" {
+			t.Errorf("%s %s: nothing shows %s", f.row.opcode, f.row.operands, f.breaks)
+		}
+	}
+}
+
+// rowsOf are the rows by which instructions are translated: the first that fits each.
+func rowsOf(instructions []code, right map[string][]row) map[row]bool {
+	uses := map[row]bool{}
+	for _, c := range instructions {
+		for _, r := range right[c.opcode] {
+			if r.operands == "memory" || r.operands == "control" || c.fits(r) {
 				uses[r] = true
-			}
-			return uses
-		}) {
-			t.Errorf("%s: nothing shows %s", f.row.opcode, f.breaks)
-		}
-		for _, opcode := range slices.Sorted(maps.Keys(right)) {
-			if !used[opcode] {
-				t.Errorf("%s: no specimen has it", opcode)
+				break
 			}
 		}
-	})
-	t.Run("sass", func(t *testing.T) {
-		right := codes
-		t.Cleanup(func() { codes = right })
-		var faults []fault
-		m, err := MachineCode([]byte(specimenFile(t, "cubin")), specimenFile(t, "sass"))
-		if err != nil {
-			t.Fatal(err)
+	}
+	return uses
+}
+
+// holdSource holds what sass.txt says a row is held by, specimens of some PTX or recordings alone,
+// to the specimens that have it.
+func holdSource(t *testing.T, r row, held []specimen) {
+	t.Helper()
+	named := strings.Split(r.source, ", ")
+	switch {
+	case r.source == "recordings" && held != nil:
+		t.Errorf("%s %s is held by %s, and sass.txt says by recordings alone",
+			r.opcode, r.operands, held[0].name)
+	case r.source != "recordings" && !slices.ContainsFunc(held, func(s specimen) bool {
+		return slices.ContainsFunc(named,
+			func(opcode string) bool { return strings.Contains(s.entry(), opcode) })
+	}):
+		var names []string
+		for _, s := range held {
+			names = append(names, s.name)
 		}
-		by := map[row][]specimen{}
-		translated := known(m, all)
-		codes, faults = breakSASS()
-		unseen := hold(t, "sass", m, translated, faults, func(s specimen) map[row]bool {
-			uses := map[row]bool{}
-			for _, c := range m.(*sassModule).kernels[s.name].codes {
-				for _, r := range right[c.opcode] {
-					if r.operands == "memory" || r.operands == "control" || c.fits(r) {
-						uses[r] = true
-						break
-					}
-				}
-			}
-			for r := range uses {
-				by[r] = append(by[r], s)
-			}
-			return uses
-		})
-		for _, r := range readTable("sass.txt", false) {
-			named := strings.Split(r.source, ", ")
-			switch held := by[r]; {
-			case r.source == "recordings" && held != nil:
-				t.Errorf("%s %s is held by %s, and sass.txt says by recordings alone",
-					r.opcode, r.operands, held[0].name)
-			case r.source != "recordings" && !slices.ContainsFunc(held, func(s specimen) bool {
-				return slices.ContainsFunc(named,
-					func(opcode string) bool { return strings.Contains(s.entry(), opcode) })
-			}):
-				var names []string
-				for _, s := range held {
-					names = append(names, s.name)
-				}
-				t.Errorf(
-					"%s %s: no specimen of %s has it, but %v", r.opcode, r.operands, r.source,
-					names,
-				)
-			}
-		}
-		for _, f := range unseen {
-			if f.row.source != "recordings" {
-				t.Errorf("%s %s: nothing shows %s", f.row.opcode, f.row.operands, f.breaks)
-			}
-		}
-	})
+		t.Errorf(
+			"%s %s: no specimen of %s has it, but %v", r.opcode, r.operands, r.source,
+			names,
+		)
+	}
 }
 
 // ptxOpcodes are those of a specimen and of what it calls.

@@ -15,6 +15,7 @@ import (
 
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
+	"lockstep/internal/simtest"
 	"lockstep/internal/want"
 )
 
@@ -332,57 +333,20 @@ func TestBuild(t *testing.T) {
 		})
 	}
 	all.Wait()
-	// kept are the programs in the cache, and what their units compile to.
-	kept := func() (names, objects []string) {
-		must(t, filepath.WalkDir(cache, func(path string, e os.DirEntry, err error) error {
-			switch {
-			case err != nil || e.IsDir():
-			case filepath.Base(filepath.Dir(path)) == "objects":
-				objects = append(objects, path)
-			default:
-				names = append(names, path)
-			}
-			return err
-		}))
-		return names, objects
-	}
-	names, objects := kept()
+	names, objects := cached(t, cache)
 	if len(names) != 1 || len(objects) != 3 {
 		t.Fatalf("the cache holds %q and %q, want one program of three units", names, objects)
 	}
 	old := filepath.Join(filepath.Dir(names[0]), "old")
 	must(t, os.WriteFile(old, nil, 0o644))
 	must(t, os.Chtimes(old, time.Time{}, time.Now().AddDate(0, -2, 0)))
-	before, err := os.Stat(names[0])
-	must(t, err)
-	open(t, emulated.Options{})
-	if after, err := os.Stat(names[0]); err != nil || !os.SameFile(before, after) {
-		t.Error("compiled again")
-	}
-	foreign := []byte("#!/bin/sh\necho executed >&2; exit 7\n")
-	must(t, os.Remove(names[0])) // it is being executed
-	must(t, os.WriteFile(names[0], foreign, 0o755))
-	open(t, emulated.Options{}) // which does not execute that
-	if now, err := os.ReadFile(names[0]); err != nil || bytes.Equal(now, foreign) {
-		t.Errorf("what is not what was compiled stays in the cache, %v", err)
-	}
+	takenFromCache(t, names[0])
 
-	var compiled []os.FileInfo
-	for _, name := range objects {
-		info, err := os.Stat(name)
-		must(t, err)
-		compiled = append(compiled, info)
-	}
 	files := small(t)
 	files["small.cu"].Data = append(files["small.cu"].Data, "\n// another version\n"...)
-	open(t, emulated.Options{Sources: files})
-	again := 0
-	for i, name := range objects {
-		if info, err := os.Stat(name); err != nil || !os.SameFile(info, compiled[i]) {
-			again++
-		}
-	}
-	if again > 1 {
+	if again := replaced(t, objects, func() {
+		open(t, emulated.Options{Sources: files})
+	}); again > 1 {
 		t.Errorf("another version of one file, and %d of three are compiled again", again)
 	}
 	if _, err := os.Stat(old); err == nil {
@@ -392,15 +356,64 @@ func TestBuild(t *testing.T) {
 		t.Errorf("what is in use: %v", err)
 	}
 	files["small.cu"].Data = append(files["small.cu"].Data, "\nnonsense\n"...)
-	if _, err := emulated.Open(emulated.Options{Sources: files}); err == nil ||
-		!strings.Contains(err.Error(), "nonsense") {
-		t.Errorf("sources that do not compile: %v", err)
-	}
+	_, err := emulated.Open(emulated.Options{Sources: files})
+	simtest.Refused(t, "sources that do not compile", err, "nonsense")
 	t.Setenv("CXX", "no-such-compiler")
-	if _, err := emulated.Open(emulated.Options{Sources: small(t)}); err == nil ||
-		!strings.Contains(err.Error(), "install g++") {
-		t.Errorf("without a compiler: %v", err)
+	_, err = emulated.Open(emulated.Options{Sources: small(t)})
+	simtest.Refused(t, "without a compiler", err, "install g++")
+}
+
+// cached are the programs in the cache, and what their units compile to.
+func cached(t *testing.T, cache string) (names, objects []string) {
+	t.Helper()
+	must(t, filepath.WalkDir(cache, func(path string, e os.DirEntry, err error) error {
+		switch {
+		case err != nil || e.IsDir():
+		case filepath.Base(filepath.Dir(path)) == "objects":
+			objects = append(objects, path)
+		default:
+			names = append(names, path)
+		}
+		return err
+	}))
+	return names, objects
+}
+
+// takenFromCache: a program that is there is not compiled again, and what is not what was compiled
+// is neither executed nor kept.
+func takenFromCache(t *testing.T, name string) {
+	t.Helper()
+	before, err := os.Stat(name)
+	must(t, err)
+	open(t, emulated.Options{})
+	if after, err := os.Stat(name); err != nil || !os.SameFile(before, after) {
+		t.Error("compiled again")
 	}
+	foreign := []byte("#!/bin/sh\necho executed >&2; exit 7\n")
+	must(t, os.Remove(name)) // it is being executed
+	must(t, os.WriteFile(name, foreign, 0o755))
+	open(t, emulated.Options{}) // which does not execute that
+	if now, err := os.ReadFile(name); err != nil || bytes.Equal(now, foreign) {
+		t.Errorf("what is not what was compiled stays in the cache, %v", err)
+	}
+}
+
+// replaced counts the files that are others afterwards.
+func replaced(t *testing.T, files []string, do func()) (n int) {
+	t.Helper()
+	var before []os.FileInfo
+	for _, name := range files {
+		info, err := os.Stat(name)
+		must(t, err)
+		before = append(before, info)
+	}
+	do()
+	for i, name := range files {
+		if info, err := os.Stat(name); err != nil || !os.SameFile(info, before[i]) {
+			n++
+		}
+	}
+	return n
 }
 
 // TestBuildChild is run by TestBuild.
