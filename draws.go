@@ -36,30 +36,35 @@ func Seed(path string) uint32 {
 type NoiseKind uint8
 
 const (
-	// OwnNoise is the job's: of a route its own, and what is found with that knows the draws,
-	// and every report says so; of a fork the noise that it was given.
-	OwnNoise NoiseKind = iota + 1
+	// RouteNoise is that of the route's draws, as the job has them. What is found with it knows the
+	// draws, and every report says so. A fork of a fork goes on with the noise that the first one
+	// was given.
+	RouteNoise NoiseKind = iota + 1
 	// SeededNoise is that of Draws(seed, ·), so that nothing is known of the route's.
 	SeededNoise
 	// ExpectedNoise is none: each prediction is its distribution's mean.
 	ExpectedNoise
 )
 
-var noiseNames = []string{OwnNoise: "own", SeededNoise: "seeded", ExpectedNoise: "expected"}
+var noiseNames = []string{RouteNoise: "route", SeededNoise: "seeded", ExpectedNoise: "expected"}
 
 func (k NoiseKind) String() string {
-	if k < OwnNoise || k > ExpectedNoise {
+	if k < RouteNoise || k > ExpectedNoise {
 		return fmt.Sprintf("noise %d", k)
 	}
 	return noiseNames[k]
 }
 
-// ParseNoise is the kind of a name: own, seeded or expected.
+// ParseNoise is the kind of a name: route, seeded or expected. Older files and commands
+// say own for route.
 func ParseNoise(name string) (NoiseKind, error) {
-	for k := OwnNoise; k <= ExpectedNoise; k++ {
+	if name == "own" {
+		return RouteNoise, nil
+	}
+	for k := RouteNoise; k <= ExpectedNoise; k++ {
 		if noiseNames[k] == name {
 			return k, nil
 		}
 	}
-	return 0, fmt.Errorf("noise %.30q: want own, seeded or expected", name)
+	return 0, fmt.Errorf("noise %.30q: want route, seeded or expected", name)
 }

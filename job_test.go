@@ -231,7 +231,7 @@ func clearsOne(t *testing.T, e *lockstep.Experience) {
 // TestNames: of each kind of policy and noise, and of what is none; where a search begins.
 func TestNames(t *testing.T) {
 	for k, want := range map[fmt.Stringer]string{
-		lockstep.OwnNoise: "own", lockstep.SeededNoise: "seeded",
+		lockstep.RouteNoise: "route", lockstep.SeededNoise: "seeded",
 		lockstep.ExpectedNoise:               "expected",
 		lockstep.ExpectedNoise + 1:           fmt.Sprint("noise ", int(lockstep.ExpectedNoise)+1),
 		lockstep.Kind(-1):                    "kind -1",
@@ -246,6 +246,9 @@ func TestNames(t *testing.T) {
 				t.Errorf("%s is read as %v, %v", want, got, err)
 			}
 		}
+	}
+	if k, err := lockstep.ParseNoise("own"); err != nil || k != lockstep.RouteNoise {
+		t.Errorf("own, as files of before say, is read as %v, %v", k, err)
 	}
 	if _, err := lockstep.ParseNoise("loud"); err == nil {
 		t.Error("a noise that is none is read")

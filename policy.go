@@ -250,7 +250,7 @@ type Table struct {
 	Actions map[string][]float64
 
 	// Noise is that under which a search found the actions; 0 if nobody says. With
-	// OwnNoise they know the draws, and what they cost is no controller's cost.
+	// RouteNoise they know the draws, and what they cost is no controller's cost.
 	Noise NoiseKind
 }
 

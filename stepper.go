@@ -147,7 +147,7 @@ type Noise struct {
 // check refuses noise that is not said, or not for so many candidates.
 func (n Noise) check(candidates int) error {
 	switch {
-	case n.Kind < OwnNoise || n.Kind > ExpectedNoise:
+	case n.Kind < RouteNoise || n.Kind > ExpectedNoise:
 		return errors.New("no noise is chosen: want own, seeded or expected")
 	case n.Kind == SeededNoise && len(n.Seeds) != candidates:
 		return fmt.Errorf("%d seeds for %d candidates", len(n.Seeds), candidates)

@@ -40,7 +40,7 @@ func TestCandidates(t *testing.T) {
 		}
 		return candidates, part, err
 	}
-	own, part, err := fork(lockstep.Noise{Kind: lockstep.OwnNoise})
+	own, part, err := fork(lockstep.Noise{Kind: lockstep.RouteNoise})
 	if err != nil || own[1].Draws != nil || own[1].Expected || own[1].Policy != nil ||
 		part.Rollouts[0].Route != "b" ||
 		part.Rollouts[2].Route != "a" {
@@ -57,7 +57,7 @@ func TestCandidates(t *testing.T) {
 	for want, n := range map[string]lockstep.Noise{
 		"no noise is chosen: want own, seeded or expected": {},
 		"2 seeds for 3 candidates":                         {Kind: lockstep.SeededNoise, Seeds: []uint32{1, 2}},
-		"seeds go with seeded noise, not with own": {Kind: lockstep.OwnNoise,
+		"seeds go with seeded noise, not with route": {Kind: lockstep.RouteNoise,
 			Seeds: []uint32{1, 2, 3}},
 	} {
 		if _, _, err := fork(n); err == nil || err.Error() != want {
@@ -65,7 +65,7 @@ func TestCandidates(t *testing.T) {
 		}
 	}
 	index = []int{2}
-	if _, _, err := fork(lockstep.Noise{Kind: lockstep.OwnNoise}); err == nil ||
+	if _, _, err := fork(lockstep.Noise{Kind: lockstep.RouteNoise}); err == nil ||
 		err.Error() != "candidate 0: no rollout 2, want 0 to 1" {
 		t.Error(err)
 	}

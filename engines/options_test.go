@@ -59,7 +59,7 @@ var entries = map[string]func(t *testing.T, s lockstep.Implementation, jobs []lo
 		from *lockstep.Snapshot) string {
 		f := fork(
 			t, planner(t, s, jobs, lockstep.ContextLength), from, []int{1, 0, 1},
-			lockstep.Noise{Kind: lockstep.OwnNoise},
+			lockstep.Noise{Kind: lockstep.RouteNoise},
 		)
 		costs, lataccels := make([]float64, 3), make([]float64, 3)
 		if err := f.Roll(context.Background(), []float64{0.1, -0.2, 0.3}, costs,

@@ -100,7 +100,7 @@ func TestFork(t *testing.T) {
 		commands[i] = 3 * (random.Float64() - 0.5)
 	}
 	noises := []lockstep.Noise{
-		{Kind: lockstep.OwnNoise},
+		{Kind: lockstep.RouteNoise},
 		{Kind: lockstep.SeededNoise, Seeds: []uint32{0, 8, 8, math.MaxUint32, 0}},
 		{Kind: lockstep.ExpectedNoise},
 	}
@@ -137,8 +137,8 @@ func TestFork(t *testing.T) {
 		})
 	}
 	if len(want) != 2*len(noises) ||
-		want[asked{false, lockstep.OwnNoise}] == want[asked{false, lockstep.SeededNoise}] ||
-		want[asked{false, lockstep.OwnNoise}] == want[asked{false, lockstep.ExpectedNoise}] {
+		want[asked{false, lockstep.RouteNoise}] == want[asked{false, lockstep.SeededNoise}] ||
+		want[asked{false, lockstep.RouteNoise}] == want[asked{false, lockstep.ExpectedNoise}] {
 		t.Errorf("the kinds of noise are not told apart: %v", want)
 	}
 }
@@ -152,7 +152,7 @@ func TestForkAgain(t *testing.T) {
 	jobs[2].Draws = lockstep.Draws(99, 200)
 	const at, steps = 104, 4
 	noises := []lockstep.Noise{
-		{Kind: lockstep.OwnNoise},
+		{Kind: lockstep.RouteNoise},
 		{Kind: lockstep.SeededNoise, Seeds: []uint32{7, 0, math.MaxUint32}},
 		{Kind: lockstep.ExpectedNoise},
 	}
@@ -175,7 +175,7 @@ func TestForkAgain(t *testing.T) {
 						t.Errorf("%s: %v", what, err)
 					}
 				}
-				own := want[fmt.Sprintf("%s noise, then %s", first.Kind, lockstep.OwnNoise)]
+				own := want[fmt.Sprintf("%s noise, then %s", first.Kind, lockstep.RouteNoise)]
 				for i, x := range through(t, f, len(jobs), at+steps) { // what they come from
 					k := (i%len(jobs) + 1) % len(jobs) // its place among its candidates
 					if y := own[i-i%len(jobs)+k]; x != y {
@@ -261,7 +261,7 @@ func holdOwn(t *testing.T, p lockstep.Stepper, shot *lockstep.Snapshot, jobs []l
 			commands[h*n+i] = end.Rollouts[i].Action[shot.Step+h]
 		}
 	}
-	f := fork(t, p, shot, []int{0, 1, 2}, lockstep.Noise{Kind: lockstep.OwnNoise})
+	f := fork(t, p, shot, []int{0, 1, 2}, lockstep.Noise{Kind: lockstep.RouteNoise})
 	costs, lataccels := make([]float64, n), make([]float64, steps*n)
 	if err := f.Roll(context.Background(), commands, costs, lataccels); err != nil {
 		t.Fatal(err)
@@ -350,7 +350,7 @@ func TestForkErrors(t *testing.T) {
 			p := planner(t, e.ForTest(t, c), jobs, 102)
 			ctx := context.Background()
 			shot := snap(t, p)
-			own := lockstep.Noise{Kind: lockstep.OwnNoise}
+			own := lockstep.Noise{Kind: lockstep.RouteNoise}
 			other := *shot
 			other.Model = "0123456789abcdef"
 			foreign := *shot

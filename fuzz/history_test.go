@@ -865,7 +865,7 @@ func (h *history) fork() {
 	index := rapid.SliceOfN(rapid.IntRange(0, len(s.fates)-1), 1, 4).Draw(h.T, "index")
 	noise := lockstep.Noise{
 		Kind: rapid.SampledFrom(
-			[]lockstep.NoiseKind{lockstep.OwnNoise, lockstep.SeededNoise, lockstep.ExpectedNoise},
+			[]lockstep.NoiseKind{lockstep.RouteNoise, lockstep.SeededNoise, lockstep.ExpectedNoise},
 		).Draw(h.T, "noise"),
 	}
 	if noise.Kind == lockstep.SeededNoise {

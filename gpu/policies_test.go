@@ -292,7 +292,7 @@ func TestRollLedger(t *testing.T) {
 			index[k] = k % 2
 		}
 		before := s.Stats()
-		f, err := p.Fork(ctx, shot, index, lockstep.Noise{Kind: lockstep.OwnNoise})
+		f, err := p.Fork(ctx, shot, index, lockstep.Noise{Kind: lockstep.RouteNoise})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,7 @@
 // and writes policies as controllers of the challenge's own program.
 //
 //	{"policy": "pidff", "gains": [0.3, 0.1, -0.05, …]}   in the order of the kind
-//	{"policy": "table", "noise": "own", "actions": {"00000": [400 numbers], …}}   by route
+//	{"policy": "table", "noise": "route", "actions": {"00000": [400 numbers], …}}   by route
 //
 // The noise is that under which a search found the actions; it may be left out.
 package policyfile

@@ -284,7 +284,7 @@ func TestLoadErrors(t *testing.T) {
 		`{"policy": "pid", "gains": [1, 2, 3], "noise": "own"}`: "a policy of kind pid has no " +
 			"actions and no noise",
 		`{"policy": "table", "noise": "loud", "actions": {"a": [` + strings.Repeat("0,",
-			lockstep.TableSteps-1) + `0]}}`: `noise "loud": want own, seeded or expected`,
+			lockstep.TableSteps-1) + `0]}}`: `noise "loud": want route, seeded or expected`,
 		`{"policy": "zero"} {}`: "more than one policy in a file",
 	} {
 		path := filepath.Join(t.TempDir(), "policy.json")

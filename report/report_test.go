@@ -57,7 +57,7 @@ func testRun(controller string, n int, factor float64) Run {
 // in the text, and those of one class are not. A table is of the class that its noise says.
 func TestClasses(t *testing.T) {
 	for noise, want := range map[lockstep.NoiseKind]Class{
-		0: ClassUnknown, lockstep.OwnNoise: ClassOracle, lockstep.SeededNoise: ClassTable,
+		0: ClassUnknown, lockstep.RouteNoise: ClassOracle, lockstep.SeededNoise: ClassTable,
 		lockstep.ExpectedNoise: ClassTable,
 	} {
 		if got := ClassOf(&lockstep.Table{Noise: noise}); got != want {

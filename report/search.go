@@ -29,7 +29,7 @@ func ClassOf(p lockstep.Policy) Class {
 	switch {
 	case !ok:
 		return ClassController
-	case t.Noise == lockstep.OwnNoise:
+	case t.Noise == lockstep.RouteNoise:
 		return ClassOracle
 	case t.Noise == 0:
 		return ClassUnknown

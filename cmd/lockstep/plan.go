@@ -18,10 +18,10 @@ type planCommand struct {
 	simulatorFlags
 	pythonFlags
 	From    string   `name:"from" io:"in" default:"pid" placeholder:"NAME|FILE" help:"The policy whose actions the plan begins with. Default: ${default}."`
-	Noise   []string `name:"noise" default:"own" enum:"own,seeded,expected" placeholder:"own,seeded,expected" help:"What is tried under: the route's own draws, which makes a table that knows them; those of other seeds; or expected values. Several are planned one after the other. Default: ${default}."`
-	Rounds  *int     `name:"rounds" placeholder:"N" help:"Of a window with the route's own noise (default: 2), else of the whole route (3)."`
-	Window  int      `name:"window" default:"5" placeholder:"STEPS" help:"With the route's own noise: steps after which is planned again. Default: ${default}."`
-	Horizon int      `name:"horizon" default:"24" placeholder:"STEPS" help:"With the route's own noise: steps that a candidate is rolled on. Default: ${default}."`
+	Noise   []string `name:"noise" default:"route" enum:"route,seeded,expected,own" placeholder:"route,seeded,expected" help:"What is tried under: the route's draws, which makes a table that knows them; those of other seeds; or expected values. Several are planned one after the other. Default: ${default}."`
+	Rounds  *int     `name:"rounds" placeholder:"N" help:"Of a window with the route's noise (default: 2), else of the whole route (3)."`
+	Window  int      `name:"window" default:"5" placeholder:"STEPS" help:"With the route's noise: steps after which is planned again. Default: ${default}."`
+	Horizon int      `name:"horizon" default:"24" placeholder:"STEPS" help:"With the route's noise: steps that a candidate is rolled on. Default: ${default}."`
 	Seeds   int      `name:"seeds" default:"24" placeholder:"N" help:"With seeded noise: how many a round has. Default: ${default}."`
 	Seed    uint64   `name:"seed" default:"1" placeholder:"N" help:"Of what is drawn. Default: ${default}."`
 	Out     string   `name:"out" placeholder:"DIR" help:"Keep the search in a folder: the same command goes on where it was ended. lockstep watch DIR shows how far it is."`

@@ -131,7 +131,7 @@ func (s *aiming) search(ctx context.Context, first int) (tables [][]float64, err
 		}
 	}
 	err = s.step(s.Rounds, first, tables, func() error {
-		drives, err := s.sweep(ctx, lockstep.Noise{Kind: lockstep.OwnNoise}, 1, s.kept())
+		drives, err := s.sweep(ctx, lockstep.Noise{Kind: lockstep.RouteNoise}, 1, s.kept())
 		if err != nil {
 			return err
 		}

@@ -163,7 +163,7 @@ func (p *Plan) run(
 	}
 	table, err := lockstep.NewTable(actions)
 	if err == nil {
-		table.Noise = lockstep.OwnNoise
+		table.Noise = lockstep.RouteNoise
 	}
 	return table, err
 }

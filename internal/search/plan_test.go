@@ -146,7 +146,7 @@ func TestPlanIsHonest(t *testing.T) {
 	}{
 		{lockstep.SeededNoise, (&Aim{Noise: lockstep.SeededNoise, Seeds: 2, Rounds: 1}).Run},
 		{lockstep.ExpectedNoise, (&Aim{Noise: lockstep.ExpectedNoise, Seeds: 1, Rounds: 1}).Run},
-		{lockstep.OwnNoise, (&Plan{Rounds: 1, Window: 1, Horizon: 4}).Run},
+		{lockstep.RouteNoise, (&Plan{Rounds: 1, Window: 1, Horizon: 4}).Run},
 	} {
 		var tables []*lockstep.Table
 		for _, future := range []float64{0, 0.5} {
@@ -174,7 +174,7 @@ func TestPlanIsHonest(t *testing.T) {
 			a, b := tables[0].Actions[r.Name], tables[1].Actions[r.Name]
 			// The action at the step itself is taken before its draw.
 			if same := slices.Equal(a[:changed+1],
-				b[:changed+1]); same != (c.noise != lockstep.OwnNoise) ||
+				b[:changed+1]); same != (c.noise != lockstep.RouteNoise) ||
 				slices.Equal(a, b) {
 				t.Errorf(
 					"route %s, %s noise: %v\nand with other draws from step %d on: %v", r.Name,

@@ -58,17 +58,17 @@ func (k *keeping) step(step, first int, chosen [][]float64, choose func() error)
 
 // Planning is what a planner is made of.
 type Planning struct {
-	Rounds          *int // nil: 2 with the routes' own noise, else 3
-	Window, Horizon int  // with the routes' own noise
+	Rounds          *int // nil: 2 with the routes' noise, else 3
+	Window, Horizon int  // with the routes' noise
 	Seeds           int  // of a round with seeded noise
 	Seed            uint64
 }
 
-// Planner is the planner for a noise: Plan with the routes' own, else Aim.
+// Planner is the planner for a noise: Plan with the routes', else Aim.
 func (p Planning) Planner(noise lockstep.NoiseKind) Planner {
 	rounds, seeds := 3, 1
 	switch noise {
-	case lockstep.OwnNoise:
+	case lockstep.RouteNoise:
 		rounds = 2
 	case lockstep.SeededNoise:
 		seeds = p.Seeds
@@ -76,7 +76,7 @@ func (p Planning) Planner(noise lockstep.NoiseKind) Planner {
 	if p.Rounds != nil {
 		rounds = *p.Rounds
 	}
-	if noise == lockstep.OwnNoise {
+	if noise == lockstep.RouteNoise {
 		return &Plan{Rounds: rounds, Window: p.Window, Horizon: p.Horizon}
 	}
 	return &Aim{Noise: noise, Seeds: seeds, Rounds: rounds, Seed: p.Seed}

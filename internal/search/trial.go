@@ -91,7 +91,7 @@ func (d *drives) try(
 			commands[h*m+n] = t.action(i, offset[i][k], h)
 		}
 	}
-	candidates, err := d.cars.Fork(ctx, shot, index, lockstep.Noise{Kind: lockstep.OwnNoise})
+	candidates, err := d.cars.Fork(ctx, shot, index, lockstep.Noise{Kind: lockstep.RouteNoise})
 	if err != nil {
 		return nil, err
 	}

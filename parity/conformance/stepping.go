@@ -319,7 +319,7 @@ func (d *driver) closed() {
 			return p.Roll(ctx, make([]float64, n), make([]float64, n), nil)
 		},
 		"Fork": func() error {
-			_, err := p.Fork(ctx, shot, []int{0}, lockstep.Noise{Kind: lockstep.OwnNoise})
+			_, err := p.Fork(ctx, shot, []int{0}, lockstep.Noise{Kind: lockstep.RouteNoise})
 			return err
 		},
 	}

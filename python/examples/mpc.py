@@ -1,8 +1,7 @@
 """Plans at every step: forks candidates, rolls them on, takes the best one's first action.
 
-    python mpc.py --noise expected         # does not know the draws: an honest controller's
-    foresight python mpc.py --noise own              # knows the draws of the route: an oracle, and
-    says so
+    python mpc.py --noise expected    # does not know the draws: an honest controller
+    python mpc.py --noise route       # knows the draws of the route: an oracle, and says so
 
 The candidates are PID's plan with smooth random bends. Needs NumPy alone.
 """
@@ -21,7 +20,7 @@ def main():
     p.add_argument("--limit", type=int, default=2)
     p.add_argument("--model", default=None)
     p.add_argument("--engine", default="auto")
-    p.add_argument("--noise", default="expected", choices=["own", "seeded", "expected"])
+    p.add_argument("--noise", default="expected", choices=["route", "seeded", "expected"])
     p.add_argument("--candidates", type=int, default=16)
     p.add_argument("--horizon", type=int, default=10)
     p.add_argument("--replan", type=int, default=2, help="steps that are taken of each plan")
@@ -57,7 +56,7 @@ def main():
         costs = rollouts.costs()
     print(
         f"planned with the {args.noise} "
-        f"noise{', which knows the draws: an oracle' if args.noise == 'own' else ''}"
+        f"noise{', which knows the draws: an oracle' if args.noise == 'route' else ''}"
     )
     for name, planned, pid in zip(
         routes.names, costs[:, 2], sim.rollout(routes, "pid").costs[0, :, 2], strict=True

@@ -382,8 +382,8 @@ class Snapshot:
         ----------
         index : array_like of int
             The rollout that each candidate continues, shape (M,); repeats are allowed.
-        noise : {"own", "seeded", "expected"}
-            Which draws candidates see. With ``"own"`` they see the route's: what is found so
+        noise : {"route", "seeded", "expected"}
+            Which draws candidates see. With ``"route"`` they see the route's: what is found so
             knows the future, and must be said where it is reported. ``"seeded"`` are those of
             ``seeds``, ``"expected"`` is none: each prediction is its distribution's mean.
         seeds : array_like of int, optional

@@ -84,7 +84,7 @@ def tune(
 def plan(
     routes: Routes,
     start: Any = "pid",
-    noise: str = "own",
+    noise: str = "route",
     rounds: int | None = None,
     window: int = 5,
     horizon: int = 24,
@@ -100,13 +100,13 @@ def plan(
         N routes of different names; their simulator computes.
     start : str, path-like, array or Network
         The controller whose actions the plan begins with.
-    noise : {"own", "seeded", "expected"}
-        What is tried under. With ``"own"`` the actions know the route's draws, which must be said
+    noise : {"route", "seeded", "expected"}
+        What is tried under. With ``"route"`` the actions know the route's draws, which must be said
         where their costs are reported.
     rounds : int, optional
-        With the route's own noise of each window, by default 2, else of the whole route, 3.
+        With the route's noise of each window, by default 2, else of the whole route, 3.
     window, horizon : int
-        With the route's own noise: steps after which is planned again, and that a candidate is
+        With the route's noise: steps after which is planned again, and that a candidate is
         rolled on.
     seeds : int
         With seeded noise: how many a round has.

@@ -39,10 +39,10 @@ def test_cem(tmp_path, sim, routes):
     assert cost <= sim.rollout(routes[:1], "pid").costs[0, 0, 2]
 
 
-@pytest.mark.parametrize("noise", ["expected", "own"])
+@pytest.mark.parametrize("noise", ["expected", "route"])
 def test_mpc(noise):
     sizes = ["--limit", 1, "--candidates", 3, "--horizon", 2, "--replan", 2]
-    if noise == "own":
+    if noise == "route":
         printed = run("mpc.py", "--noise", noise, *sizes, "--steps", 6)
         assert "stopped at step 106" in printed
     else:
