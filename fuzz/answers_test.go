@@ -114,7 +114,7 @@ func answersStay(t *testing.T, e engine) {
 			kept.results(t, p, "another end")
 		}},
 		{"a fork", func() {
-			f, err := p.Fork(ctx, early, []int{1, 0, 1}, lockstep.Noise{Kind: lockstep.OwnNoise})
+			f, err := p.Fork(ctx, early, []int{1, 0, 1}, lockstep.Noise{Kind: lockstep.RouteNoise})
 			must(err)
 			must(f.Roll(ctx, make([]float64, 4*3), make([]float64, 3), make([]float64, 4*3)))
 			must(f.Close())

@@ -500,11 +500,11 @@ func TestPlanner(t *testing.T) {
 		noise lockstep.NoiseKind
 		want  Planner
 	}{
-		{p, lockstep.OwnNoise, &Plan{Rounds: 2, Window: 25, Horizon: 50}},
+		{p, lockstep.RouteNoise, &Plan{Rounds: 2, Window: 25, Horizon: 50}},
 		{p, lockstep.SeededNoise, &Aim{Noise: lockstep.SeededNoise, Seeds: 9, Rounds: 3, Seed: 11}},
 		{p, lockstep.ExpectedNoise,
 			&Aim{Noise: lockstep.ExpectedNoise, Seeds: 1, Rounds: 3, Seed: 11}},
-		{q, lockstep.OwnNoise, &Plan{Rounds: 7, Window: 25, Horizon: 50}},
+		{q, lockstep.RouteNoise, &Plan{Rounds: 7, Window: 25, Horizon: 50}},
 		{q, lockstep.SeededNoise, &Aim{Noise: lockstep.SeededNoise, Seeds: 9, Rounds: 7, Seed: 11}},
 		{q, lockstep.ExpectedNoise,
 			&Aim{Noise: lockstep.ExpectedNoise, Seeds: 1, Rounds: 7, Seed: 11}},

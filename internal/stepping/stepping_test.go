@@ -509,7 +509,7 @@ func TestFits(t *testing.T) {
 		if err := s.Restore(t.Context(), other); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
-		noise := lockstep.Noise{Kind: lockstep.OwnNoise}
+		noise := lockstep.Noise{Kind: lockstep.RouteNoise}
 		_, err := s.Fork(t.Context(), other, []int{0}, noise)
 		if err == nil || err.Error() != want {
 			t.Errorf("forked: %v, want %s", err, want)
@@ -549,7 +549,7 @@ func TestFits(t *testing.T) {
 		t.Errorf("back to the beginning: %v, at %d, %v", err, s.Index(), s.Err(2))
 	}
 	roll(85)
-	noise := lockstep.Noise{Kind: lockstep.OwnNoise}
+	noise := lockstep.Noise{Kind: lockstep.RouteNoise}
 	fork, err := s.Fork(t.Context(), shot(), []int{1, 0, 1}, noise)
 	if err != nil {
 		t.Fatal(err)
@@ -696,7 +696,7 @@ func TestUnseen(t *testing.T) {
 	if err := s.Err(1); err == nil || err.Error() != want || s.failed[1] != 50 || s.Err(0) != nil {
 		t.Errorf("%v, want %s", err, want)
 	}
-	noise := lockstep.Noise{Kind: lockstep.OwnNoise}
+	noise := lockstep.Noise{Kind: lockstep.RouteNoise}
 	shot, err := s.Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -742,7 +742,7 @@ func TestClosed(t *testing.T) {
 			return err
 		}
 		calls["Fork"] = func(ctx context.Context) error {
-			_, err := s.Fork(ctx, shot, []int{0}, lockstep.Noise{Kind: lockstep.OwnNoise})
+			_, err := s.Fork(ctx, shot, []int{0}, lockstep.Noise{Kind: lockstep.RouteNoise})
 			return err
 		}
 		for range 2 {
