@@ -163,3 +163,67 @@ func ours(t *testing.T, f *ast.File) (folders []string) {
 	}
 	return folders
 }
+
+// alike are the exported types that have a name in several packages, and why.
+var alike = map[string]string{
+	"Arithmetic": "a profile's, as kernels compute it and as the specification's statements do",
+	"Config":     "what something is opened with, as Go calls it",
+	"Device":     "the driver's interface, and what implements it",
+	"Difference": "of two arrays, in bits or in a test",
+	"End":        "of a rollout, as it is compared and as a trace has it",
+	"Error":      "a package's, as Go calls it",
+	"Fact":       "a name and its value, of an explanation and in a report's table",
+	"Family":     "of simulators: its engines, and how it is compared",
+	"File":       "an open file, of any kind and of a trace",
+	"Form":       "of a profile's part, also of one that no profile has",
+	"Kernels":    "a set of them: the CPU's, the GPU's",
+	"Kind":       "of policies, of files",
+	"Layer":      "of a network: of one that steers a car, of classic control's, of the simulator's",
+	"Library":    "files on this machine: ONNX Runtime's, the user's",
+	"Options":    "what a call may be given, as Go calls it",
+	"Plan":       "what a kept run computes, of each family",
+	"Policy":     "of each family",
+	"Result":     "of a rollout, as an engine gives it and as it is kept",
+	"Shortcuts":  "the engines', and their words in files",
+	"Simulator":  "the interface, and what implements it",
+	"Snapshot":   "of each family",
+	"Step":       "of a rollout, as engines show it and as schemas have it",
+	"Stepper":    "the interface, and what engines make theirs of",
+	"TB":         "what is asked of testing.TB",
+	"Vector":     "many environments; a row that tells arithmetics apart",
+	"Writer":     "what writes, as Go calls it",
+}
+
+// TestNames: an exported type's name stands for one thing in the whole module, unless alike says
+// what its several things have in common.
+func TestNames(t *testing.T) {
+	folders := map[string][]string{}
+	productCode(t, func(folder, _ string, f *ast.File) {
+		for _, d := range f.Decls {
+			declared, ok := d.(*ast.GenDecl)
+			if !ok || declared.Tok != token.TYPE {
+				continue
+			}
+			for _, spec := range declared.Specs {
+				name := spec.(*ast.TypeSpec).Name.Name
+				if ast.IsExported(name) && !slices.Contains(folders[name], folder) {
+					folders[name] = append(folders[name], folder)
+				}
+			}
+		}
+	})
+	if len(folders) < 250 {
+		t.Fatalf("%d types were found", len(folders))
+	}
+	for name, of := range folders {
+		if several := len(of) > 1; several != (alike[name] != "") {
+			t.Errorf("%s is a type of %q: give each a name of its own; alike says %q", name, of,
+				alike[name])
+		}
+	}
+	for name := range alike {
+		if folders[name] == nil {
+			t.Errorf("%s is no type any more", name)
+		}
+	}
+}

@@ -582,7 +582,7 @@ var traceReader = reader{
 }
 
 // traced is a trace of three steps of two rollouts, with some stages in full.
-func traced(full schema.Set) []byte {
+func traced(full schema.StageSet) []byte {
 	var b bytes.Buffer
 	w, err := trace.NewWriter(
 		&b,

@@ -41,10 +41,10 @@ const (
 // The error is of a comparison that could not be made; divergences are the
 // report's, see Report.Err.
 func Compare(
-	ctx context.Context, f Family, want, got Source, tasks []RolloutTask, opts CompareOptions,
+	ctx context.Context, f Family, want, got Side, tasks []RolloutTask, opts CompareOptions,
 ) (*Report, error) {
 	start := time.Now()
-	c := &comparison{ctx: ctx, family: &f, opts: opts, sources: [2]Source{want, got}}
+	c := &comparison{ctx: ctx, family: &f, opts: opts, sources: [2]Side{want, got}}
 	var recordings []recorded
 	for side, s := range c.sources {
 		r, ok := s.(recorded)
@@ -112,7 +112,7 @@ func Compare(
 type comparison struct {
 	ctx     context.Context
 	family  *Family
-	sources [2]Source
+	sources [2]Side
 	live    [2]bool
 	arrange [2]func(*schema.Step) *schema.Step
 	hash    schema.Hash

@@ -65,7 +65,7 @@ func recorded(
 	return f, d
 }
 
-func compared(t *testing.T, want, got parity.Source, tasks []parity.RolloutTask) *parity.Report {
+func compared(t *testing.T, want, got parity.Side, tasks []parity.RolloutTask) *parity.Report {
 	t.Helper()
 	r, err := parity.Compare(
 		t.Context(), parity.Family{}, want, got, tasks, parity.CompareOptions{},

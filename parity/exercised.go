@@ -18,11 +18,11 @@ type Branch struct {
 // that it goes through. It is asked in the order of the steps, by one goroutine at a time.
 type Watcher interface {
 	Step(s *schema.Step)
-	End(end End) Seen
+	End(end End) Watched
 }
 
-// Seen is what a Watcher saw of a rollout.
-type Seen struct {
+// Watched is what a Watcher saw of a rollout.
+type Watched struct {
 	Times   []int    // at how many steps, or in how many rollouts, by branch
 	Nearest *Nearest // nil if no choice was seen
 }
@@ -70,7 +70,7 @@ func newExercised(branches []Branch) *Exercised {
 }
 
 // add counts what was seen of a rollout.
-func (e *Exercised) add(s Seen) {
+func (e *Exercised) add(s Watched) {
 	for i, n := range s.Times {
 		if n > 0 {
 			e.Branches[i].Times += n

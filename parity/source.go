@@ -87,8 +87,8 @@ func (e *End) String() string {
 	return "no error"
 }
 
-// A Source is one side of a comparison: Live, or Recorded.
-type Source interface {
+// A Side is one side of a comparison: Live, or Recorded.
+type Side interface {
 	Info() SideInfo
 	Schema() *schema.Schema
 
@@ -166,8 +166,8 @@ func (l *LiveSource) play(
 	return ends, errors.Join(errs...)
 }
 
-// A Recording holds rollouts that were recorded with digests of one kind.
-type Recording interface {
+// A RecordedSide holds rollouts that were recorded with digests of one kind.
+type RecordedSide interface {
 	Info() SideInfo
 	Schema() *schema.Schema
 	Digest() schema.Hash
@@ -187,7 +187,7 @@ type Recording interface {
 
 // Recorded makes a source of a recording. Rollouts are found by their keys, those of the
 // same key in their order.
-func Recorded(r Recording) Source {
+func Recorded(r RecordedSide) Side {
 	s := recorded{r, map[string][]int{}}
 	for i, about := range r.Rollouts() {
 		s.named[about.Name()] = append(s.named[about.Name()], i)
@@ -196,7 +196,7 @@ func Recorded(r Recording) Source {
 }
 
 type recorded struct {
-	Recording
+	RecordedSide
 	named map[string][]int
 }
 
@@ -204,7 +204,7 @@ func (r recorded) rehash(h schema.Hash) error {
 	if h == r.Digest() {
 		return nil
 	}
-	return r.Recording.Rehash(h)
+	return r.RecordedSide.Rehash(h)
 }
 
 func (r recorded) play(
@@ -234,7 +234,7 @@ func (r recorded) play(
 }
 
 // Traced makes a source of a trace.
-func Traced(f *trace.File) Source { return Recorded(traced{f}) }
+func Traced(f *trace.File) Side { return Recorded(traced{f}) }
 
 type traced struct{ *trace.File }
 
@@ -312,7 +312,7 @@ func agree(recordings []recorded) (h schema.Hash, err error) {
 }
 
 // arrange makes a source's steps those of a schema.
-func arrange(s Source, to *schema.Schema) (func(*schema.Step) *schema.Step, error) {
+func arrange(s Side, to *schema.Schema) (func(*schema.Step) *schema.Step, error) {
 	from := s.Schema()
 	if err := schema.Agree(to, from); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Info().Name, err)
@@ -343,7 +343,7 @@ func Record(
 	e Adapter,
 	tasks []RolloutTask,
 	h trace.Header,
-	full schema.Set,
+	full schema.StageSet,
 	path string,
 ) error {
 	h.Engine, h.Profile, h.Schema = e.Info().Name, e.Info().Profile, *e.Schema()

@@ -51,9 +51,9 @@ type stepPair struct {
 	index     int
 	want, got *schema.Step
 
-	unequal schema.Set // stages that differ, or that follow from such
-	loose   schema.Set // stages that differ and may, and what follows from them
-	judged  bool       // all histories are equal
+	unequal schema.StageSet // stages that differ, or that follow from such
+	loose   schema.StageSet // stages that differ and may, and what follows from them
+	judged  bool            // all histories are equal
 }
 
 // step compares one step, which is the same on both sides: its stages in the order of

@@ -134,7 +134,7 @@ func name(j lockstep.Job) string { return j.Route.Name + "/" + j.Policy.String()
 // testCompare holds a simulator to a source at every step of all jobs, in a subtest
 // for each.
 func testCompare(
-	t *testing.T, want parity.Source, sim lockstep.Simulator, jobs []lockstep.Job,
+	t *testing.T, want parity.Side, sim lockstep.Simulator, jobs []lockstep.Job,
 ) *parity.Report {
 	report, err := tinyphysics.Compare(
 		t.Context(), want, tinyphysics.Live(sim), jobs, lockstep.AllSteps,

@@ -161,7 +161,7 @@ func walkersConform(t *testing.T, cases field) {
 }
 
 // comparedWalks compares the walks of a field.
-func comparedWalks(t *testing.T, f field, want, got parity.Source) *parity.Report {
+func comparedWalks(t *testing.T, f field, want, got parity.Side) *parity.Report {
 	t.Helper()
 	r, err := parity.Compare(
 		t.Context(), parity.Family{}, want, got, f.tasks(), parity.CompareOptions{},
@@ -196,7 +196,7 @@ func walkersCompared(t *testing.T, cases field, broken walker) {
 func walkersTraced(t *testing.T, cases field, broken walker) {
 	t.Helper()
 	dir := t.TempDir()
-	traced := func(e walker) parity.Source {
+	traced := func(e walker) parity.Side {
 		path := filepath.Join(dir, "walk.trace")
 		must(t, parity.Record(t.Context(), e, cases.tasks(), trace.Header{}, walks.Arrays(), path))
 		f, err := trace.Open(path)

@@ -20,8 +20,8 @@ const (
 	Baseline Role = "baseline"
 )
 
-// Costs is the table of all costs: one row for each run and route, in order.
-type Costs struct {
+// CostTable is the table of all costs: one row for each run and route, in order.
+type CostTable struct {
 	Runs []RoleRun
 	Origin
 }
@@ -33,8 +33,8 @@ type RoleRun struct {
 }
 
 // Costs is the table of both runs.
-func (e Eval) Costs() Costs {
-	return Costs{Runs: []RoleRun{{Test, e.Test}, {Baseline, e.Baseline}}, Origin: e.Origin}
+func (e Eval) Costs() CostTable {
+	return CostTable{Runs: []RoleRun{{Test, e.Test}, {Baseline, e.Baseline}}, Origin: e.Origin}
 }
 
 // The columns of a table of costs.
@@ -43,7 +43,7 @@ var costColumns = []string{
 }
 
 // each calls f for every row; costs is nil where the route failed.
-func (c Costs) each(f func(run RoleRun, route string, costs *lockstep.Costs, err error)) {
+func (c CostTable) each(f func(run RoleRun, route string, costs *lockstep.Costs, err error)) {
 	for _, run := range c.Runs {
 		for i := range run.Routes {
 			r := &run.Routes[i]
@@ -66,7 +66,7 @@ func cell(text string) string {
 
 // WriteCSV writes the table with the fewest digits that read back as the same
 // numbers. The costs of a route that failed are empty; NaN is a cost.
-func WriteCSV(path string, c Costs) error {
+func WriteCSV(path string, c CostTable) error {
 	return fileio.Write(path, func(w io.Writer) error {
 		out := csv.NewWriter(w)
 		out.Write(costColumns) // errors stick until Flush
@@ -88,7 +88,7 @@ func WriteCSV(path string, c Costs) error {
 
 // WriteParquet writes the table with null for the costs of a route that failed
 // and for the error of one that did not. The file's metadata holds its origin.
-func WriteParquet(path string, c Costs) error {
+func WriteParquet(path string, c CostTable) error {
 	columns := make([]parquetColumn, len(costColumns))
 	for i, name := range costColumns {
 		columns[i] = parquetColumn{name: name, optional: i > 2, double: i > 2 && i < 6}

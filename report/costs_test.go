@@ -134,7 +134,7 @@ func TestParquet(t *testing.T) {
 
 func TestParquetOfNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "costs.parquet")
-	if err := WriteParquet(path, Costs{}); err != nil {
+	if err := WriteParquet(path, CostTable{}); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(path)

@@ -22,7 +22,7 @@ func ExampleWriteCSV() {
 		Name:   "00000",
 		Result: lockstep.Result{Costs: lockstep.Costs{Lataccel: 1, Jerk: 20, Total: 70}},
 	}}}
-	costs := report.Costs{Runs: []report.RoleRun{{Role: report.Test, Run: run}}}
+	costs := report.CostTable{Runs: []report.RoleRun{{Role: report.Test, Run: run}}}
 	if err := report.WriteCSV(path, costs); err != nil {
 		log.Fatal(err)
 	}

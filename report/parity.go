@@ -72,7 +72,7 @@ func anyInexact(list []verdict.Comparison) bool {
 }
 
 // WriteGate writes the report on a gate.
-func WriteGate(path string, r *verdict.Result, o Origin) error {
+func WriteGate(path string, r *verdict.GateResult, o Origin) error {
 	var comparisons []verdict.Comparison
 	var mutants []verdict.Mutant
 	for _, c := range r.Checks {

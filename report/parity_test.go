@@ -176,8 +176,8 @@ func writeParity(t *testing.T, p Parity) *page {
 }
 
 // testGate has a check of each outcome.
-func testGate() *verdict.Result {
-	return &verdict.Result{
+func testGate() *verdict.GateResult {
+	return &verdict.GateResult{
 		Verdict: "blocked: 2 of 3 checks failed", Seconds: 61.5, Require: []string{"assets"},
 		RequireHardware: true, Machine: "linux/amd64, 2 cores", Go: "go1.26",
 		Start: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
@@ -246,7 +246,7 @@ func testGate() *verdict.Result {
 	}
 }
 
-func writeGate(t *testing.T, r *verdict.Result) *page {
+func writeGate(t *testing.T, r *verdict.GateResult) *page {
 	t.Helper()
 	return written(t, func(path string) error {
 		return WriteGate(path, r, Origin{Command: []string{"lockstep", "gate", "--base", "main"}})
@@ -555,7 +555,7 @@ func TestGateReportAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var again verdict.Result
+	var again verdict.GateResult
 	if err := json.Unmarshal(data, &again); err != nil {
 		t.Fatal(err)
 	}

@@ -37,14 +37,14 @@ func ClassOf(p lockstep.Policy) Class {
 	return ClassTable
 }
 
-// Search is what a search for policies came to: total costs by route, beside their
+// SearchReport is what a search for policies came to: total costs by route, beside their
 // bounds, of which the first are the routes' floors. NewSearch makes it.
-type Search struct {
+type SearchReport struct {
 	Title   string
 	Columns []SearchColumn
 	Routes  []string
 	Bounds  []Bound
-	Curve   *Curve // nil for none
+	Curve   *Curves // nil for none
 	Origin
 }
 
@@ -72,8 +72,8 @@ type Bound struct {
 func (b Bound) Mean() float64 { return meanTotal(b.Totals) }
 
 // NewSearch is a report on routes, of no policies yet.
-func NewSearch(title string, routes []*lockstep.Route) *Search {
-	s := &Search{Title: title}
+func NewSearch(title string, routes []*lockstep.Route) *SearchReport {
+	s := &SearchReport{Title: title}
 	floor := Bound{Name: "floor"}
 	for _, r := range routes {
 		s.Routes, floor.Totals = append(s.Routes, r.Name), append(floor.Totals, search.Floor(r))
@@ -83,7 +83,7 @@ func NewSearch(title string, routes []*lockstep.Route) *Search {
 }
 
 // Add adds a policy's results on the routes. One that failed is an error.
-func (s *Search) Add(policy lockstep.Policy, results []lockstep.Result) error {
+func (s *SearchReport) Add(policy lockstep.Policy, results []lockstep.Result) error {
 	c := SearchColumn{Policy: policy.String(), Class: ClassOf(policy)}
 	if native, ok := policy.(lockstep.Native); ok {
 		names := native.Kind().Info().GainNames()
@@ -122,7 +122,7 @@ func meanTotal(totals []float64) float64 {
 }
 
 // WriteText writes a line for each route, the means, and what each policy is.
-func (s *Search) WriteText(w io.Writer) error {
+func (s *SearchReport) WriteText(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(name string, bound func(b Bound) string, cell func(c SearchColumn) string) {
 		fmt.Fprintf(t, "%s\t", name)
@@ -163,15 +163,15 @@ func (s *Search) WriteText(w io.Writer) error {
 	return nil
 }
 
-// Curve is some lines over the steps of a search.
-type Curve struct {
+// Curves are some lines over the steps of a search.
+type Curves struct {
 	Label, X string
 	Names    []string
 	Values   [][]float64 // of each name
 }
 
 // WriteSearch writes the report on a search.
-func WriteSearch(path string, s *Search) error {
+func WriteSearch(path string, s *SearchReport) error {
 	return fileio.Write(
 		path,
 		func(w io.Writer) error {
@@ -181,7 +181,7 @@ func WriteSearch(path string, s *Search) error {
 }
 
 type searchPage struct {
-	*Search
+	*SearchReport
 	Rows  []searchRow
 	Chart *chart
 	Facts []Fact
@@ -192,8 +192,8 @@ type searchRow struct {
 	Bounds, Totals []float64
 }
 
-func newSearchPage(s *Search) searchPage {
-	p := searchPage{Search: s, Facts: s.Origin.facts()}
+func newSearchPage(s *SearchReport) searchPage {
+	p := searchPage{SearchReport: s, Facts: s.Origin.facts()}
 	for i, name := range s.Routes {
 		row := searchRow{Name: name}
 		for _, b := range s.Bounds {
@@ -211,7 +211,7 @@ func newSearchPage(s *Search) searchPage {
 }
 
 // curveChart draws a curve from its first step on.
-func curveChart(c Curve) *chart {
+func curveChart(c Curves) *chart {
 	const height, width = 1000, 1000
 	s := linearScale(1e-3, c.Values...)
 	n := 1

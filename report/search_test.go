@@ -13,7 +13,7 @@ import (
 // columns, gains by their names, generations in whole numbers.
 func TestSearchPage(t *testing.T) {
 	best := lockstep.PIDFF{P: 0.25, I: 0.125, D: -0.5}
-	s := &Search{
+	s := &SearchReport{
 		Title:  "Gains of pidff",
 		Routes: []string{"00000"},
 		Bounds: []Bound{{"floor", []float64{1}}},
@@ -25,7 +25,7 @@ func TestSearchPage(t *testing.T) {
 	}
 	for n := 1; n <= 7; n++ {
 		values := make([]float64, n+1)
-		for _, tick := range curveChart(Curve{X: "generation", Names: []string{"best"}, Values: [][]float64{values}}).X {
+		for _, tick := range curveChart(Curves{X: "generation", Names: []string{"best"}, Values: [][]float64{values}}).X {
 			if strings.Contains(tick.Text, ".") {
 				t.Errorf("%d generations: a tick at %s", n, tick.Text)
 			}

@@ -53,7 +53,7 @@ func TestStreamingCost(t *testing.T) {
 	var jobs []lockstep.Job
 	for g := range gains {
 		policy := lockstep.PID{P: 0.1 * float64(g+1), I: 0.1, D: -0.05}
-		plan.Controllers = append(plan.Controllers, Controller{Name: policy.String()})
+		plan.Controllers = append(plan.Controllers, PlannedController{Name: policy.String()})
 		for _, r := range loaded {
 			jobs = append(jobs, lockstep.Job{Route: r, Policy: policy})
 		}

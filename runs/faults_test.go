@@ -435,7 +435,7 @@ func (h *history) merged(m *Merged, jobs []lockstep.Job) error {
 // versions are texts of a route's file, all of one size, and what a plan knows them by.
 var versions = sync.OnceValue(func() (v [3]struct {
 	text  []byte
-	entry Route
+	entry PlannedRoute
 }) {
 	for i := range v {
 		text := "roll,vEgo,aEgo,targetLateralAcceleration,steerCommand\n"

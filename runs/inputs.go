@@ -107,10 +107,10 @@ func (o *Opened) open(
 		return err
 	}
 	n := len(routes)
-	var controllers []Controller
+	var controllers []PlannedController
 	for k, name := range in.Controllers {
 		var policy lockstep.Policy
-		var c Controller
+		var c PlannedController
 		if needs(k*n, (k+1)*n) {
 			if policy, err = o.policy(ctx, in, name); err != nil {
 				return err
@@ -137,7 +137,7 @@ func (o *Opened) open(
 func (in Inputs) routes(
 	ctx context.Context, profile lockstep.Profile, workers int, plan *Plan,
 	needs func(first, end int) bool,
-) (routes []*lockstep.Route, entries []Route, err error) {
+) (routes []*lockstep.Route, entries []PlannedRoute, err error) {
 	var files []string
 	for _, path := range in.Data {
 		found, err := routefile.List(path, in.Limit)
@@ -146,7 +146,7 @@ func (in Inputs) routes(
 		}
 		files = append(files, found...)
 	}
-	routes, entries = make([]*lockstep.Route, len(files)), make([]Route, len(files))
+	routes, entries = make([]*lockstep.Route, len(files)), make([]PlannedRoute, len(files))
 	var some []string // of the files
 	var at []int      // their places
 	for i, file := range files {
@@ -230,7 +230,8 @@ func (in Inputs) write(dir string) error {
 // NewPlan is the plan of all routes under each controller, computed by a program; "" is that of
 // the process.
 func NewPlan(
-	program string, sim lockstep.Implementation, controllers []Controller, routes []Route,
+	program string, sim lockstep.Implementation, controllers []PlannedController,
+	routes []PlannedRoute,
 ) (*Plan, error) {
 	network := sim.About().Model // of what it has read: the file may be another by now
 	if network == "" {
@@ -251,7 +252,7 @@ func NewPlan(
 }
 
 // PlanRoutes are loaded routes' entries in a plan.
-func PlanRoutes(routes []*lockstep.Route) (entries []Route) {
+func PlanRoutes(routes []*lockstep.Route) (entries []PlannedRoute) {
 	for _, route := range routes {
 		entries = append(entries, PlanRoute(route))
 	}
@@ -261,8 +262,8 @@ func PlanRoutes(routes []*lockstep.Route) (entries []Route) {
 // NewController is a policy's entry in a plan. The name of a policy holds what it is
 // made of, but for one that is written in Python: its processes are given the bytes of which
 // it has the hash.
-func NewController(p lockstep.Policy) (Controller, error) {
-	c := Controller{Name: p.String()}
+func NewController(p lockstep.Policy) (PlannedController, error) {
+	c := PlannedController{Name: p.String()}
 	if b, ok := p.(*lockstep.Batch); ok {
 		if c.SHA256 = b.SHA256; c.SHA256 == "" {
 			return c, fmt.Errorf("controller %s: nobody knows the hash of its source, "+

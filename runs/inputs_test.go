@@ -169,13 +169,13 @@ func TestAbsolute(t *testing.T) {
 func TestController(t *testing.T) {
 	for _, c := range []struct {
 		policy lockstep.Policy
-		want   Controller
+		want   PlannedController
 		fails  string
 	}{
-		{lockstep.PID{P: 1}, Controller{Name: "pid_1_0_0"}, ""},
+		{lockstep.PID{P: 1}, PlannedController{Name: "pid_1_0_0"}, ""},
 		{&lockstep.Batch{Name: "b", SHA256: "12", Made: []string{"x", "y"}},
-			Controller{Name: "b", SHA256: "12", Made: "x\ny"}, ""},
-		{&lockstep.Batch{Name: "b"}, Controller{Name: "b"}, "controller b: nobody knows the hash"},
+			PlannedController{Name: "b", SHA256: "12", Made: "x\ny"}, ""},
+		{&lockstep.Batch{Name: "b"}, PlannedController{Name: "b"}, "controller b: nobody knows the hash"},
 	} {
 		got, err := NewController(c.policy)
 		if got != c.want || (err == nil) != (c.fails == "") ||
@@ -197,23 +197,23 @@ func TestController(t *testing.T) {
 
 // TestDifferenceText: what two plans differ in is told with both values, this one's last.
 func TestDifferenceText(t *testing.T) {
-	made := func(c Controller) *Plan {
+	made := func(c PlannedController) *Plan {
 		p, _ := sweep(1, 1)
-		p.Controllers = []Controller{{Name: "first"}, c}
+		p.Controllers = []PlannedController{{Name: "first"}, c}
 		return p
 	}
 	for _, c := range []struct {
-		a, b Controller
+		a, b PlannedController
 		want string
 	}{
-		{Controller{"a", "1", "x"}, Controller{"b", "1", "y"}, `controller 1 is "b" (1), there it is "a" (1)`},
-		{Controller{"a", "1", "x"}, Controller{"a", "2", "y"}, `controller 1 is "a" (2), there it is "a" (1)`},
-		{Controller{"a", "1", "x"}, Controller{"a", "", "x"}, `controller 1 is "a", there it is "a" (1)`},
-		{Controller{"a", "1", "x\nz"}, Controller{"a", "1", "y\nz\nw"},
+		{PlannedController{"a", "1", "x"}, PlannedController{"b", "1", "y"}, `controller 1 is "b" (1), there it is "a" (1)`},
+		{PlannedController{"a", "1", "x"}, PlannedController{"a", "2", "y"}, `controller 1 is "a" (2), there it is "a" (1)`},
+		{PlannedController{"a", "1", "x"}, PlannedController{"a", "", "x"}, `controller 1 is "a", there it is "a" (1)`},
+		{PlannedController{"a", "1", "x\nz"}, PlannedController{"a", "1", "y\nz\nw"},
 			"controller 1 is made of y, w, there of x"},
-		{Controller{"a", "1", "x\nz"}, Controller{"a", "1", "x"},
+		{PlannedController{"a", "1", "x\nz"}, PlannedController{"a", "1", "x"},
 			"controller 1 is made of nothing else, there of z"},
-		{Controller{"a", "1", "x"}, Controller{"a", "1", "x"}, ""},
+		{PlannedController{"a", "1", "x"}, PlannedController{"a", "1", "x"}, ""},
 	} {
 		if got := made(c.a).Difference(made(c.b)); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)

@@ -24,27 +24,27 @@ const Version = 2
 
 // Plan is what a run computes.
 type Plan struct {
-	Version     int              `json:"version"`
-	Model       string           `json:"model_sha256"`
-	Profile     lockstep.Profile `json:"profile"`
-	Engine      string           `json:"engine"`
-	Build       string           `json:"build"` // of the engine: what it is made of and by whom
-	Controllers []Controller     `json:"controllers"`
-	Routes      []Route          `json:"routes"`
-	Search      *Search          `json:"search,omitempty"`
-	Planning    *Planning        `json:"planning,omitempty"`
-	Shards      int              `json:"shards,omitempty"`
+	Version     int                 `json:"version"`
+	Model       string              `json:"model_sha256"`
+	Profile     lockstep.Profile    `json:"profile"`
+	Engine      string              `json:"engine"`
+	Build       string              `json:"build"` // of the engine: what it is made of and by whom
+	Controllers []PlannedController `json:"controllers"`
+	Routes      []PlannedRoute      `json:"routes"`
+	Search      *Search             `json:"search,omitempty"`
+	Planning    *Planning           `json:"planning,omitempty"`
+	Shards      int                 `json:"shards,omitempty"`
 }
 
-// Controller is one controller of a plan.
-type Controller struct {
+// PlannedController is one controller of a plan.
+type PlannedController struct {
 	Name string `json:"name"`
 	// of its source or parameters, where the name does not hold them
 	SHA256 string `json:"sha256,omitempty"`
 	Made   string `json:"made,omitempty"` // what else it is made of: see lockstep.Batch.Made
 }
 
-func (c Controller) String() string {
+func (c PlannedController) String() string {
 	if c.SHA256 == "" {
 		return fmt.Sprintf("%q", c.Name)
 	}
@@ -91,15 +91,15 @@ func (p *Planning) String() string {
 	)
 }
 
-// Route is one route of a plan.
-type Route struct {
+// PlannedRoute is one route of a plan.
+type PlannedRoute struct {
 	Name   string `json:"name"`
 	Seed   uint32 `json:"seed"`
 	SHA256 string `json:"sha256"` // of its columns
 }
 
 // PlanRoute is a loaded route's entry in a plan.
-func PlanRoute(r *lockstep.Route) Route {
+func PlanRoute(r *lockstep.Route) PlannedRoute {
 	h := sha256.New()
 	for _, column := range r.Columns() {
 		bits := make([]byte, 0, 8*len(*column))
@@ -108,7 +108,7 @@ func PlanRoute(r *lockstep.Route) Route {
 		}
 		h.Write(bits)
 	}
-	return Route{Name: r.Name, Seed: r.Seed, SHA256: hex.EncodeToString(h.Sum(nil))}
+	return PlannedRoute{Name: r.Name, Seed: r.Seed, SHA256: hex.EncodeToString(h.Sum(nil))}
 }
 
 // Rollouts is how many rollouts the plan has, or choices if it is one of actions.

@@ -80,7 +80,7 @@ func sweep(gains, routes int) (*Plan, []lockstep.Job) {
 	var jobs []lockstep.Job
 	for g := range gains {
 		policy := lockstep.PID{P: float64(g) + 0.1}
-		p.Controllers = append(p.Controllers, Controller{Name: policy.String()})
+		p.Controllers = append(p.Controllers, PlannedController{Name: policy.String()})
 		for r := range routes {
 			route := &lockstep.Route{
 				Name:           fmt.Sprint(r),
@@ -569,7 +569,7 @@ func TestFolder(t *testing.T) {
 		"the search is 9 gen":         func(p *Plan) { p.Search = &Search{"pid", 1, 8, 9} },
 		"4 routes, there 5":           func(p *Plan) { p.Routes = p.Routes[:4] },
 		`controller 0 is "pid_0.1_0_0" (`: func(p *Plan) {
-			p.Controllers = []Controller{{Name: p.Controllers[0].Name, SHA256: "x"},
+			p.Controllers = []PlannedController{{Name: p.Controllers[0].Name, SHA256: "x"},
 				p.Controllers[1]}
 		},
 		`controller 0 is made of file gain.txt 02, there of nothing else`: func(p *Plan) {
@@ -606,7 +606,7 @@ func TestPlanRoute(t *testing.T) {
 	for _, column := range route.Columns() {
 		*column = make([]float64, rows)
 	}
-	seen := map[Route]bool{PlanRoute(route): true}
+	seen := map[PlannedRoute]bool{PlanRoute(route): true}
 	for _, column := range route.Columns() {
 		for i := range rows {
 			(*column)[i] = math.Copysign(0, -1)

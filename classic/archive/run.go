@@ -44,8 +44,8 @@ type Plan struct {
 	Program string `json:"program"` // the SHA-256 of its file
 }
 
-// A Run is the folder of a run, which one process at a time writes to.
-type Run struct {
+// A Folder is the folder of a run, which one process at a time writes to.
+type Folder struct {
 	Dir   string
 	Place *classic.Snapshot // where the run is; nil: at its beginning
 	key   string            // the plan's
@@ -58,7 +58,7 @@ const every = 2 * time.Second
 
 // OpenRun opens the folder of a run, which it makes if there is none. That of another plan is
 // refused.
-func OpenRun(dir string, p Plan) (*Run, error) {
+func OpenRun(dir string, p Plan) (*Folder, error) {
 	p.Version = planVersion
 	if err := fileio.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func OpenRun(dir string, p Plan) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Run{Dir: dir, key: p.key(), lock: lock, saved: fileio.Disk.Now()}
+	r := &Folder{Dir: dir, key: p.key(), lock: lock, saved: fileio.Disk.Now()}
 	if err := r.adopt(p); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
@@ -75,7 +75,7 @@ func OpenRun(dir string, p Plan) (*Run, error) {
 }
 
 // adopt holds the folder to the plan, and reads how far its run is.
-func (r *Run) adopt(p Plan) error {
+func (r *Folder) adopt(p Plan) error {
 	there, s, _, err := WatchRun(r.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fileio.WriteFile(filepath.Join(r.Dir, planName), p.text())
@@ -135,10 +135,10 @@ func (p Plan) differs(q Plan) string {
 }
 
 // Due reports whether it is time to keep where the run is.
-func (r *Run) Due() bool { return fileio.Disk.Now().Sub(r.saved) >= every }
+func (r *Folder) Due() bool { return fileio.Disk.Now().Sub(r.saved) >= every }
 
 // Keep writes where the run is. It is on the disk when it returns.
-func (r *Run) Keep(s *classic.Snapshot) error {
+func (r *Folder) Keep(s *classic.Snapshot) error {
 	data, err := marshal(s, npz.Text("run", r.key))
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func (r *Run) Keep(s *classic.Snapshot) error {
 }
 
 // Close ends the use of the folder.
-func (r *Run) Close() error { return r.lock.Close() }
+func (r *Folder) Close() error { return r.lock.Close() }
 
 // of is an error unless an archive says that it is where the run of a plan is.
 func of(data []byte, key string) error {

@@ -110,8 +110,8 @@ type environments struct {
 	engine classic.Maker
 	classic.Vector
 	policy classic.Policy
-	steps  int          // of each environment
-	run    *archive.Run // nil keeps nothing
+	steps  int             // of each environment
+	run    *archive.Folder // nil keeps nothing
 
 	setUp, computing time.Duration
 	computed         int64 // steps of all, in this process

@@ -489,7 +489,7 @@ func TestCompareJSON(t *testing.T) {
 	var outcomes []string
 	var summary *verdict.Summary
 	for line := range strings.Lines(stdout) {
-		var l verdict.Line
+		var l verdict.JSONLine
 		if err := json.Unmarshal([]byte(line), &l); err != nil {
 			t.Fatalf("%v in %s", err, line)
 		}
@@ -791,7 +791,7 @@ func ownTraces(t *testing.T, path func(string) string, header trace.Header) {
 		name          string
 		header        trace.Header
 		route, policy string
-		stages        schema.Set
+		stages        schema.StageSet
 		outcome       []float64
 	}{
 		{"mine.trace", mine, "a", "pid", stages, full.End.Outcome},
@@ -1068,7 +1068,7 @@ func TestGate(t *testing.T) {
 // gated runs the gate with such an engine as twin, and holds its status and what it writes to one
 // verdict.
 func gated(t *testing.T, out, twin string, args ...string) (
-	status int, stdout string, r verdict.Result,
+	status int, stdout string, r verdict.GateResult,
 ) {
 	t.Helper()
 	plant(t, twin)
@@ -1108,7 +1108,7 @@ func gated(t *testing.T, out, twin string, args ...string) (
 }
 
 // failed are the checks that failed.
-func failed(r verdict.Result) (names []string) {
+func failed(r verdict.GateResult) (names []string) {
 	for _, c := range r.Checks {
 		if c.Outcome == verdict.Failed {
 			names = append(names, c.Name)

@@ -85,7 +85,7 @@ func (p *comparisons) made(c verdict.Comparison, r *parity.Report, err error) er
 	}
 	p.list = append(p.list, c)
 	if p.output.JSON {
-		p.env.json(verdict.Line{Comparison: &c})
+		p.env.json(verdict.JSONLine{Comparison: &c})
 		return nil
 	}
 	if c.Report != nil && len(c.Profiles) > 0 && !slices.Equal(c.Profiles, p.profiles) {
@@ -151,7 +151,7 @@ func (p *comparisons) end() error {
 		if p.env.told = true; p.env.found != nil {
 			s.Arithmetic = p.env.found
 		}
-		p.env.json(verdict.Line{Summary: &s})
+		p.env.json(verdict.JSONLine{Summary: &s})
 	}
 	if file := p.output.Report; file != "" {
 		if err := report.WriteParity(file,

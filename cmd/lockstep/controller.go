@@ -116,7 +116,7 @@ func (f pythonFlags) python(env *environment, flag, name string) (lockstep.Polic
 // open starts a controller's file, or its source if that was read before, watched or not. The
 // caller closes it.
 func (f pythonFlags) open(
-	env *environment, flag, file string, source *pycontroller.Source, watch *pycontroller.Watch,
+	env *environment, flag, file string, source *pycontroller.Code, watch *pycontroller.Watch,
 ) (*pycontroller.Controllers, error) {
 	if f.Timeout <= 0 {
 		return nil, fmt.Errorf("--timeout %v: want more than 0s", f.Timeout)

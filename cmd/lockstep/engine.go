@@ -57,7 +57,7 @@ type simulation struct {
 	dataPath  string
 	routes    []*lockstep.Route
 	failed    []report.RouteResult // routes that could not be loaded
-	counts    figures.Counts
+	counts    figures.Meter
 }
 
 // load makes the simulator and loads the routes. What a user should know but is

@@ -88,7 +88,7 @@ func (c *compareCommand) golden(
 		return err
 	}
 	modelPath, jobs, err := recorded(set, l)
-	first := opened[parity.Source]{
+	first := opened[parity.Side]{
 		name:    filepath.Base(set.Dir),
 		engine:  source,
 		profile: set.Profile.String(),
@@ -103,8 +103,8 @@ func (c *compareCommand) golden(
 			)
 		}
 		err := hold(
-			p, k, []opened[parity.Source]{first, sourceOf(o)},
-			func(want, got parity.Source) (*parity.Report, error) {
+			p, k, []opened[parity.Side]{first, sourceOf(o)},
+			func(want, got parity.Side) (*parity.Report, error) {
 				return tinyphysics.Compare(p.env.ctx, want, got, jobs, lockstep.AllSteps, options)
 			},
 			nil,

@@ -18,7 +18,7 @@ func (s *simulation) journal(
 	if dir == "" {
 		return nil, nil
 	}
-	var controllers []runs.Controller
+	var controllers []runs.PlannedController
 	for _, policy := range policies {
 		c, err := runs.NewController(policy)
 		if err != nil {

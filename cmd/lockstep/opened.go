@@ -90,8 +90,8 @@ func openAll(
 }
 
 // sourceOf is the engine as a source, beside others.
-func sourceOf(o opened[lockstep.Implementation]) opened[parity.Source] {
-	s := opened[parity.Source]{name: o.name, identity: o.identity, profile: o.profile, err: o.err}
+func sourceOf(o opened[lockstep.Implementation]) opened[parity.Side] {
+	s := opened[parity.Side]{name: o.name, identity: o.identity, profile: o.profile, err: o.err}
 	if o.err == nil {
 		s.engine = tinyphysics.Live(o.engine)
 	}

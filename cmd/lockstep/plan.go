@@ -32,7 +32,7 @@ type planCommand struct {
 // Run is the plan command.
 func (c *planCommand) Run(env *environment) error {
 	var plans []search.Planner
-	planning := search.Planning{
+	planning := search.PlannerOptions{
 		Rounds:  c.Rounds,
 		Window:  c.Window,
 		Horizon: c.Horizon,
@@ -124,7 +124,7 @@ func keepChoices(journal *runs.Journal, begin, routes int) search.Keep {
 
 // score rolls a policy out on all routes, and adds what it came to. What the draws have
 // added to a route's floor, at the least, is the route's second bound.
-func (s *simulation) score(env *environment, page *report.Search, p lockstep.Policy) error {
+func (s *simulation) score(env *environment, page *report.SearchReport, p lockstep.Policy) error {
 	jobs := s.jobs([]lockstep.Policy{p})
 	observers := make([]*search.Unforeseen, len(jobs))
 	for i := range jobs {
@@ -139,7 +139,9 @@ func (s *simulation) score(env *environment, page *report.Search, p lockstep.Pol
 	return env.ended(page.Add(p, results), goesOn)
 }
 
-func (c *planCommand) write(env *environment, page *report.Search, table *lockstep.Table) error {
+func (c *planCommand) write(
+	env *environment, page *report.SearchReport, table *lockstep.Table,
+) error {
 	page.WriteText(env.stdout)
 	from, floor, unknown := page.Columns[0], page.Bounds[0], page.Bounds[1]
 	way := func(to float64) float64 { return 100 * (from.Mean() - to) / (from.Mean() - floor.Mean()) }

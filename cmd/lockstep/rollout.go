@@ -207,7 +207,7 @@ func (c *rolloutCommand) traced(
 		Schema:    *tinyphysics.Schema(options.Shortcuts),
 		Shortcuts: tinyphysics.Words(options.Shortcuts),
 	}
-	full := schema.Set(0)
+	full := schema.StageSet(0)
 	if c.TraceValues {
 		full = tinyphysics.Arrays()
 	}

@@ -25,7 +25,7 @@ func (c *compareCommand) traces(p *comparisons, options parity.CompareOptions) e
 	k := verdict.Comparison{Kind: "traces"}
 	names := []string{c.Want, c.Got[0]}
 	var files []*trace.File
-	sides, live := make([]opened[parity.Source], 2), -1
+	sides, live := make([]opened[parity.Side], 2), -1
 	for i, name := range names {
 		if engines.Known(name) {
 			live = i
@@ -37,7 +37,7 @@ func (c *compareCommand) traces(p *comparisons, options parity.CompareOptions) e
 		}
 		defer f.Close()
 		files = append(files, f)
-		sides[i] = opened[parity.Source]{
+		sides[i] = opened[parity.Side]{
 			name:    name,
 			engine:  parity.Traced(f),
 			profile: f.Header.Profile,
@@ -63,7 +63,7 @@ func (c *compareCommand) traces(p *comparisons, options parity.CompareOptions) e
 			return err
 		}
 	}
-	return hold(p, k, sides, func(want, got parity.Source) (*parity.Report, error) {
+	return hold(p, k, sides, func(want, got parity.Side) (*parity.Report, error) {
 		if live < 0 {
 			return tinyphysics.CompareTraces(p.env.ctx, files[0], files[1], options)
 		}
@@ -86,7 +86,7 @@ func openTrace(path string) (*trace.File, error) {
 // live is an engine with the jobs of a trace, and the name of their network.
 func (c *compareCommand) live(
 	p *comparisons, name string, t *trace.File,
-) (o opened[parity.Source], network string, jobs []lockstep.Job, err error) {
+) (o opened[parity.Side], network string, jobs []lockstep.Job, err error) {
 	if t.Header.Profile != "" && c.Profile == "host" {
 		c.Profile = t.Header.Profile
 	}

@@ -49,7 +49,7 @@ func fall(
 	t.Helper()
 	path := filepath.Join(t.TempDir(), file)
 	h.Schema = s
-	err := trace.WriteFile(path, h, ^schema.Set(0), func(w *trace.Writer) error {
+	err := trace.WriteFile(path, h, ^schema.StageSet(0), func(w *trace.Writer) error {
 		for i, word := range words {
 			r, into, height := w.Begin(
 				trace.Rollout{Key: []string{word, "earth"}},

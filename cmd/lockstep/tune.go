@@ -61,7 +61,7 @@ func (c *tuneCommand) Run(env *environment) error {
 // search runs generations. Each is one sweep: its candidates times the routes.
 func (c *tuneCommand) search(
 	env *environment, s *simulation, gains *search.Gains, journal *runs.Journal,
-	page *report.Search, start time.Time,
+	page *report.SearchReport, start time.Time,
 ) error {
 	yardstick, err := s.sweep(env, journal, 0, []lockstep.Policy{lockstep.DefaultPID()})
 	if err != nil {
@@ -95,7 +95,7 @@ func (c *tuneCommand) search(
 	if len(gains.History) == 0 {
 		return fmt.Errorf("--budget %s: not even one generation", c.Budget)
 	}
-	page.Curve = &report.Curve{
+	page.Curve = &report.Curves{
 		Label:  "geometric mean of the routes' total costs",
 		X:      curve.Names[0],
 		Names:  curve.Names[1:],
@@ -119,7 +119,9 @@ func (s *simulation) sweep(
 	return results, env.ended(err, goesOn)
 }
 
-func (c *tuneCommand) write(env *environment, best lockstep.Native, page *report.Search) error {
+func (c *tuneCommand) write(
+	env *environment, best lockstep.Native, page *report.SearchReport,
+) error {
 	page.WriteText(env.stdout)
 	if err := policyfile.Write(c.Gains, best); err != nil {
 		return err
@@ -139,7 +141,7 @@ func (c *tuneCommand) write(env *environment, best lockstep.Native, page *report
 }
 
 // writeSearch writes the report on a search, if one is asked for.
-func writeSearch(env *environment, path string, page *report.Search) error {
+func writeSearch(env *environment, path string, page *report.SearchReport) error {
 	if path == "" {
 		return nil
 	}

@@ -29,7 +29,7 @@ type verifyCommand struct {
 	Out        string `name:"out" io:"out" placeholder:"FILE" help:"Where the score is written. Default: verified.json; with --check, nowhere."`
 	Check      string `name:"check" io:"in" placeholder:"FILE" help:"Hold a score that was written to what is computed now: hashes first, then each cost."`
 
-	source *pycontroller.Source // what all runs are given
+	source *pycontroller.Code // what all runs are given
 }
 
 // scoreFormat is raised when what a score is made of changes.
@@ -59,7 +59,7 @@ type hashed struct {
 }
 
 type scoredRoute struct {
-	runs.Route
+	runs.PlannedRoute
 	Costs *[3]number `json:"costs"` // lataccel, jerk, total; null where it failed
 	Error string     `json:"error,omitempty"`
 }
@@ -301,7 +301,7 @@ func costs(r lockstep.Result) []float64 {
 func (s *score) add(routes []*lockstep.Route, results []lockstep.Result) {
 	mean := &[3]number{}
 	for i, result := range results {
-		route := scoredRoute{Route: runs.PlanRoute(routes[i])}
+		route := scoredRoute{PlannedRoute: runs.PlanRoute(routes[i])}
 		if result.Err != nil {
 			route.Error, _, _ = strings.Cut(result.Err.Error(), "\n")
 			mean = nil
@@ -452,7 +452,7 @@ func (s *score) compare(got *score) error {
 	}
 	for i, want := range s.Routes {
 		route := got.Routes[i]
-		if route.Route != want.Route {
+		if route.PlannedRoute != want.PlannedRoute {
 			return differs(
 				"route %d here is %s (seed %d, %.12s), the score's %s (seed %d, %.12s): "+
 					"name the routes with --data_path",

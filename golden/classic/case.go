@@ -40,16 +40,16 @@ type RecordedCase struct {
 	First  [][][]string `json:"first,omitempty"` // step, column, element
 }
 
-// A Recording is what record.py prints.
-type Recording struct {
+// RecordedCases are what record.py prints.
+type RecordedCases struct {
 	Gymnasium string         `json:"gymnasium"`
 	NumPy     string         `json:"numpy"`
 	Cases     []RecordedCase `json:"cases"`
 }
 
 // Record has a Python with Gymnasium run the cases.
-func Record(ctx context.Context, python, script string, cases []RecordedCase) (Recording, error) {
-	var r Recording
+func Record(ctx context.Context, python, script string, cases []RecordedCase) (RecordedCases, error) {
+	var r RecordedCases
 	input, err := json.Marshal(cases)
 	if err != nil {
 		return r, err
@@ -328,8 +328,8 @@ func numbers(column any) []float64 {
 }
 
 // Read reads a recording.
-func Read(r io.Reader) (Recording, error) {
-	var rec Recording
+func Read(r io.Reader) (RecordedCases, error) {
+	var rec RecordedCases
 	d := json.NewDecoder(r)
 	d.DisallowUnknownFields()
 	return rec, d.Decode(&rec)

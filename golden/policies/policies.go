@@ -24,9 +24,9 @@ func Default() []string { return []string{"default.npz", "default-avx2.npz"} }
 //go:embed *.npz
 var files embed.FS
 
-// Recording is one controller on one route, from step ContextLength on; what a network
+// PolicyRecording is one controller on one route, from step ContextLength on; what a network
 // computed is from ControlStartIdx on.
-type Recording struct {
+type PolicyRecording struct {
 	Route, Policy string
 
 	Action, Lataccel []float64
@@ -39,7 +39,7 @@ type Recording struct {
 }
 
 // Read reads a file of recordings, and the profile of the program that made them.
-func Read(file string) (lockstep.Profile, []Recording, error) {
+func Read(file string) (lockstep.Profile, []PolicyRecording, error) {
 	data, err := files.ReadFile(file)
 	if err != nil {
 		return lockstep.Profile{}, nil, err
@@ -56,9 +56,9 @@ func Read(file string) (lockstep.Profile, []Recording, error) {
 	if err != nil {
 		return profile, nil, err
 	}
-	var all []Recording
+	var all []PolicyRecording
 	for _, name := range names[1:] {
-		r := Recording{}
+		r := PolicyRecording{}
 		r.Route, r.Policy, _ = strings.Cut(name, ".")
 		var costs []float64
 		for _, err := range []error{

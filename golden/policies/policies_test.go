@@ -95,7 +95,7 @@ func TestOwn(t *testing.T) {
 	}
 }
 
-func holdAll(t *testing.T, slow bool, profile lockstep.Profile, recordings []policies.Recording,
+func holdAll(t *testing.T, slow bool, profile lockstep.Profile, recordings []policies.PolicyRecording,
 	files func(name string) (model, route string)) {
 	t.Helper()
 	list := byName(t)
@@ -121,7 +121,7 @@ func holdAll(t *testing.T, slow bool, profile lockstep.Profile, recordings []pol
 				continue
 			}
 			n := slices.IndexFunc(
-				recordings, func(r policies.Recording) bool { return r.Policy == "network" })
+				recordings, func(r policies.PolicyRecording) bool { return r.Policy == "network" })
 			jobs, recordings = jobs[n:n+1], recordings[n:n+1]
 		}
 		if e.Name == "gpu" { // whose kernels refuse wide networks
@@ -154,7 +154,7 @@ func pick[T any](all []T, places []int) (some []T) {
 }
 
 func hold(t *testing.T, s lockstep.Simulator, jobs []lockstep.Job,
-	recordings []policies.Recording) {
+	recordings []policies.PolicyRecording) {
 	t.Helper()
 	jobs = slices.Clone(jobs)
 	faults := make([]string, len(jobs))

@@ -35,25 +35,25 @@ type Evidence struct {
 	// Challenge is the answer to these kernels' challenge: see Answer.
 	Challenge string `json:"challenge"`
 
-	Tests     []Outcome `json:"tests"`
-	Sanitizer []Outcome `json:"compute_sanitizer"`
-	Others    []Outcome `json:"others,omitempty"` // benchmark, peer, profile
-	Verdict   string    `json:"verdict"`          // see Judge
+	Tests     []TestOutcome `json:"tests"`
+	Sanitizer []TestOutcome `json:"compute_sanitizer"`
+	Others    []TestOutcome `json:"others,omitempty"` // benchmark, peer, profile
+	Verdict   string        `json:"verdict"`          // see Judge
 
 	Figures []Figure `json:"figures,omitempty"`
 	Peers   []Peer   `json:"peers,omitempty"`
 }
 
-// Outcome is that of one test: "pass", "fail", "skip" or "not run", with the reason.
-type Outcome struct {
+// TestOutcome is that of one test: "pass", "fail", "skip" or "not run", with the reason.
+type TestOutcome struct {
 	Name   string `json:"name"`
 	Result string `json:"result"`
 	Note   string `json:"note,omitempty"`
 }
 
 // Note puts an outcome into a list, in place of an earlier one of the name.
-func Note(list *[]Outcome, o Outcome) {
-	if i := slices.IndexFunc(*list, func(x Outcome) bool { return x.Name == o.Name }); i >= 0 {
+func Note(list *[]TestOutcome, o TestOutcome) {
+	if i := slices.IndexFunc(*list, func(x TestOutcome) bool { return x.Name == o.Name }); i >= 0 {
 		(*list)[i] = o
 		return
 	}
@@ -173,7 +173,7 @@ func (e *Evidence) Judge() {
 
 // Tested tells whether the tests were run, all of them, and none failed.
 func (e *Evidence) Tested() bool {
-	bad := func(o Outcome) bool { return o.Result == Fail || o.Result == NotRun }
+	bad := func(o TestOutcome) bool { return o.Result == Fail || o.Result == NotRun }
 	return len(e.Tests) > 0 && len(e.Goldens) > 0 && !slices.ContainsFunc(e.Tests, bad)
 }
 
@@ -204,7 +204,7 @@ func (e *Evidence) Check() error {
 	}
 	for _, tool := range Sanitizers() {
 		if !slices.ContainsFunc(
-			e.Sanitizer, func(o Outcome) bool { return o.Name == tool && o.Result == Pass },
+			e.Sanitizer, func(o TestOutcome) bool { return o.Name == tool && o.Result == Pass },
 		) {
 			return fmt.Errorf(
 				"compute-sanitizer's %s was not run, and yet the verdict is %q", tool, e.Verdict,

@@ -45,10 +45,10 @@ func good() *Evidence {
 		Kernels:   strings.Repeat("0a", 32),
 		Date:      "2026-11-21",
 		Goldens:   []string{"g00002.pid"},
-		Tests:     []Outcome{{Name: "TestGoldens", Result: Pass}},
+		Tests:     []TestOutcome{{Name: "TestGoldens", Result: Pass}},
 		Verdict:   Pass,
 		Challenge: strings.Repeat("b0", 32),
-		Sanitizer: []Outcome{
+		Sanitizer: []TestOutcome{
 			{Name: "memcheck", Result: Pass}, {Name: "racecheck", Result: Pass},
 			{Name: "initcheck", Result: Pass}, {Name: "synccheck", Result: Pass},
 		},
@@ -101,10 +101,10 @@ func TestRefused(t *testing.T) {
 		"no golden":                    func(e *Evidence) { e.Goldens = nil },
 		"no test":                      func(e *Evidence) { e.Tests = nil },
 		"TestX failed": func(e *Evidence) {
-			e.Tests = append(e.Tests, Outcome{Name: "TestX", Result: Fail})
+			e.Tests = append(e.Tests, TestOutcome{Name: "TestX", Result: Fail})
 		},
 		"memcheck failed":       func(e *Evidence) { e.Sanitizer[0].Result = Fail },
-		"racecheck was not run": func(e *Evidence) { e.Sanitizer[1] = Outcome{Name: "racecheck", Result: NotRun} },
+		"racecheck was not run": func(e *Evidence) { e.Sanitizer[1] = TestOutcome{Name: "racecheck", Result: NotRun} },
 		"initcheck was not run": func(e *Evidence) { e.Sanitizer = e.Sanitizer[:2] },
 		`verdict "incomplete"`:  func(e *Evidence) { e.Verdict = Incomplete },
 		"date":                  func(e *Evidence) { e.Date = "today" },
@@ -121,12 +121,12 @@ func TestRefused(t *testing.T) {
 func TestJudge(t *testing.T) {
 	for want, spoil := range map[string]func(*Evidence){
 		"pass":       func(*Evidence) {},
-		"pass ":      func(e *Evidence) { e.Others = []Outcome{{"profile", NotRun, "no ncu"}} },
+		"pass ":      func(e *Evidence) { e.Others = []TestOutcome{{"profile", NotRun, "no ncu"}} },
 		"fail":       func(e *Evidence) { e.Sanitizer[1].Result = Fail },
-		"fail ":      func(e *Evidence) { e.Others = []Outcome{{"bench", Fail, "other bits"}} },
+		"fail ":      func(e *Evidence) { e.Others = []TestOutcome{{"bench", Fail, "other bits"}} },
 		"incomplete": func(e *Evidence) { e.Sanitizer = e.Sanitizer[1:] },
 		"incomplete ": func(e *Evidence) {
-			e.Tests = append(e.Tests, Outcome{"TestLate", NotRun, "deadline"})
+			e.Tests = append(e.Tests, TestOutcome{"TestLate", NotRun, "deadline"})
 		},
 		"rehearsal":     func(e *Evidence) { e.Device = "stand-in" },
 		"incomplete  ":  func(e *Evidence) { e.Goldens = nil },
@@ -140,7 +140,7 @@ func TestJudge(t *testing.T) {
 		}
 	}
 	e := good()
-	Note(&e.Tests, Outcome{"TestGoldens", Fail, ""})
+	Note(&e.Tests, TestOutcome{"TestGoldens", Fail, ""})
 	if len(e.Tests) != 1 || e.Tests[0].Result != Fail {
 		t.Errorf("a later outcome is not in the place of the earlier: %v", e.Tests)
 	}

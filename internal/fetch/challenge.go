@@ -91,13 +91,13 @@ func (s *Server) model(ctx context.Context, from, dir string) (string, error) {
 // that was loaded into this folder before, or the newest.
 func (s *Server) Routes(
 	ctx context.Context, revision, dir string,
-) (path string, of Origin, err error) {
+) (path string, of Revision, err error) {
 	return s.routes(ctx, dataURL, revision, dir, routeSums)
 }
 
 func (s *Server) routes(
 	ctx context.Context, from, revision, dir string, sums map[string]string,
-) (string, Origin, error) {
+) (string, Revision, error) {
 	target, record := filepath.Join(dir, assets.Routes), filepath.Join(dir, assets.Routes+".json")
 	before, err := readOrigin(record)
 	if err != nil {
@@ -140,7 +140,7 @@ func (s *Server) routes(
 }
 
 // readOrigin reads where routes were loaded from: nowhere, if there is no record.
-func readOrigin(path string) (o Origin, err error) {
+func readOrigin(path string) (o Revision, err error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return o, nil
@@ -157,6 +157,6 @@ func readOrigin(path string) (o Origin, err error) {
 	return o, nil
 }
 
-func writeOrigin(path string, o Origin) error {
+func writeOrigin(path string, o Revision) error {
 	return fileio.Write(path, func(w io.Writer) error { return json.NewEncoder(w).Encode(o) })
 }

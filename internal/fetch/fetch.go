@@ -60,15 +60,15 @@ func secure(request *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// Origin is what a server says of a file: the commit that it is of and the SHA-256 of
+// Revision is what a server says of a file: the commit that it is of and the SHA-256 of
 // its content, or nothing.
-type Origin struct {
+type Revision struct {
 	Revision string `json:"revision,omitempty"`
 	SHA256   string `json:"sha256,omitempty"`
 }
 
 // originOf reads the headers of a response and of those that led to it.
-func originOf(response *http.Response) (o Origin) {
+func originOf(response *http.Response) (o Revision) {
 	for ; response != nil; response = response.Request.Response {
 		if tag := strings.Trim(response.Header.Get("X-Linked-Etag"), `"`); len(tag) == 64 {
 			o.SHA256 = tag
@@ -82,7 +82,7 @@ func originOf(response *http.Response) (o Origin) {
 
 // Load loads a file, from where an earlier attempt stopped. What its server says of its
 // content is held to it, and what is not so is removed.
-func (s *Server) Load(ctx context.Context, from, to string) (of Origin, err error) {
+func (s *Server) Load(ctx context.Context, from, to string) (of Revision, err error) {
 	if of, err = s.load(ctx, from, to); err != nil || of.SHA256 == "" {
 		return of, err
 	}
@@ -103,7 +103,7 @@ func hold(path, want, says string) error {
 	)
 }
 
-func (s *Server) load(ctx context.Context, from, to string) (of Origin, err error) {
+func (s *Server) load(ctx context.Context, from, to string) (of Revision, err error) {
 	f, err := os.OpenFile(to, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return of, err

@@ -36,14 +36,14 @@ func fetchModel(t *testing.T, out string, handler http.Handler) (string, error) 
 
 func fetchRoutes(
 	t *testing.T, out string, handler http.Handler, sums map[string]string,
-) (path string, of Origin, err error) {
+) (path string, of Revision, err error) {
 	t.Helper()
 	return fetchRevision(t, out, "", handler, sums)
 }
 
 func fetchRevision(
 	t *testing.T, out, revision string, handler http.Handler, sums map[string]string,
-) (path string, of Origin, err error) {
+) (path string, of Revision, err error) {
 	t.Helper()
 	s, url := server(t, handler)
 	return s.routes(t.Context(), url+"/%s/data.zip", revision, out, sums)
@@ -277,7 +277,7 @@ func TestFetchRevision(t *testing.T) {
 	h := &hub{content: archived(t, "old"), commit: "c0ffee"}
 	out := t.TempDir()
 	routes, of, err := fetchRoutes(t, out, h, nil)
-	if err != nil || h.asked != "main" || of != (Origin{"c0ffee", sum(h.content)}) {
+	if err != nil || h.asked != "main" || of != (Revision{"c0ffee", sum(h.content)}) {
 		t.Fatalf("%+v of %s, %v", of, h.asked, err)
 	}
 	if _, of, err := fetchRevision(t, out, "c0ffee", http.NotFoundHandler(), nil); err != nil ||

@@ -12,8 +12,8 @@ import (
 	"lockstep"
 )
 
-// Counts is what a simulator has done so far.
-type Counts struct {
+// Meter is what a simulator has done so far.
+type Meter struct {
 	mutex                sync.Mutex
 	setUp, load, rolling time.Duration
 	routes, rollouts     int
@@ -21,14 +21,14 @@ type Counts struct {
 }
 
 // Opened counts the opening that began at a time.
-func (c *Counts) Opened(begin time.Time) {
+func (c *Meter) Opened(begin time.Time) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.setUp += time.Since(begin)
 }
 
 // Loaded counts a load that began at a time.
-func (c *Counts) Loaded(begin time.Time, routes int) {
+func (c *Meter) Loaded(begin time.Time, routes int) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.load += time.Since(begin)
@@ -36,7 +36,7 @@ func (c *Counts) Loaded(begin time.Time, routes int) {
 }
 
 // Rolled counts rollouts, or steps of them, that began at a time.
-func (c *Counts) Rolled(begin time.Time, rollouts int, steps int64) {
+func (c *Meter) Rolled(begin time.Time, rollouts int, steps int64) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.rolling += time.Since(begin)
@@ -60,7 +60,7 @@ func Ended(
 // Counting is a simulator whose rollouts are counted.
 type Counting struct {
 	lockstep.Simulator
-	Counts *Counts
+	Counts *Meter
 }
 
 // Simulate counts what is simulated, until its end.
@@ -97,7 +97,7 @@ type Figures struct {
 }
 
 // Of says what was counted of an engine.
-func (c *Counts) Of(engine lockstep.Describer) Figures {
+func (c *Meter) Of(engine lockstep.Describer) Figures {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	f := Figures{

@@ -18,8 +18,8 @@ import (
 // Every is how often a line comes.
 const Every = 10 * time.Second
 
-// Progress is how far something is.
-type Progress struct {
+// Bar is how far something is.
+type Bar struct {
 	bar  *progressbar.ProgressBar
 	done atomic.Int64
 	of   atomic.Int64
@@ -27,10 +27,10 @@ type Progress struct {
 }
 
 // New begins the progress of n of something, such as "rollouts".
-func New(w io.Writer, n int, what string) *Progress {
+func New(w io.Writer, n int, what string) *Bar {
 	terminal := Terminal(w)
 	w = plain.Raw(w)
-	p := &Progress{bar: progressbar.NewOptions(n,
+	p := &Bar{bar: progressbar.NewOptions(n,
 		progressbar.OptionSetWriter(w),
 		progressbar.OptionSetVisibility(terminal),
 		progressbar.OptionShowCount(),
@@ -52,7 +52,7 @@ func Terminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-func (p *Progress) lines(w io.Writer, what string) {
+func (p *Bar) lines(w io.Writer, what string) {
 	start := time.Now()
 	ticker := time.NewTicker(Every)
 	defer ticker.Stop()
@@ -80,25 +80,25 @@ func Describe(done, n int, what string, perSecond float64) string {
 }
 
 // Of says that there are n in all, of something that is known only when it comes.
-func (p *Progress) Of(n int) {
+func (p *Bar) Of(n int) {
 	p.of.Store(int64(n))
 	p.bar.ChangeMax(n)
 }
 
 // Add counts n more. It may be called from any goroutine.
-func (p *Progress) Add(n int) {
+func (p *Bar) Add(n int) {
 	p.done.Add(int64(n))
 	p.bar.Add(n)
 }
 
 // Set says that n are done.
-func (p *Progress) Set(n int) {
+func (p *Bar) Set(n int) {
 	p.done.Store(int64(n))
 	p.bar.Set(n)
 }
 
 // Clear ends the progress and takes the bar away.
-func (p *Progress) Clear() {
+func (p *Bar) Clear() {
 	if p.end != nil {
 		close(p.end)
 	}

@@ -46,7 +46,7 @@ type Options struct {
 	File string
 
 	// Source is what the file held when it was read; New reads it if this is nil.
-	Source *Source
+	Source *Code
 
 	// Python is the interpreter, which must have numpy and whatever the controller
 	// imports; FindPython's if empty.

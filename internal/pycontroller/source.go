@@ -12,17 +12,17 @@ import (
 	"lockstep/internal/fileio"
 )
 
-// A Source is a controller's file and the Python beside it, as they were when they were read.
+// Code is a controller's file and the Python beside it, as they were when they were read.
 // Every process is given these bytes, whenever it starts: what happens to the files later is
 // the next run's.
-type Source struct {
+type Code struct {
 	path  string // absolute, of the controller
 	names []string
 	texts map[string][]byte // by names in the controller's folder
 }
 
 // ReadSource reads a controller. What beside it cannot be read, it cannot import either.
-func ReadSource(file string) (*Source, error) {
+func ReadSource(file string) (*Code, error) {
 	path, err := filepath.Abs(file)
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func ReadSource(file string) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{path: path, texts: map[string][]byte{}}
+	s := &Code{path: path, texts: map[string][]byte{}}
 	for _, e := range entries {
 		if filepath.Ext(e.Name()) != ".py" {
 			continue
@@ -51,7 +51,7 @@ func ReadSource(file string) (*Source, error) {
 }
 
 // SHA256 is the hash of all of it, in hexadecimal.
-func (s *Source) SHA256() string {
+func (s *Code) SHA256() string {
 	h := sha256.New()
 	for _, name := range s.names {
 		fmt.Fprintf(h, "%x %s\n", sha256.Sum256(s.texts[name]), name)
@@ -61,7 +61,7 @@ func (s *Source) SHA256() string {
 }
 
 // FileSHA256 is the hash of one file of it, if the file at this absolute path is one.
-func (s *Source) FileSHA256(path string) (sum string, ok bool) {
+func (s *Code) FileSHA256(path string) (sum string, ok bool) {
 	text, ok := s.texts[filepath.Base(path)]
 	if !ok || filepath.Dir(path) != filepath.Dir(s.path) {
 		return "", false
@@ -70,7 +70,7 @@ func (s *Source) FileSHA256(path string) (sum string, ok bool) {
 }
 
 // message is what a process is given: for each file its name and text, each behind its length.
-func (s *Source) message() (m []byte) {
+func (s *Code) message() (m []byte) {
 	for _, name := range s.names {
 		for _, text := range [][]byte{[]byte(name), s.texts[name]} {
 			m = append(binary.LittleEndian.AppendUint32(m, uint32(len(text))), text...)

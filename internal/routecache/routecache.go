@@ -38,8 +38,8 @@ type Cache struct {
 	Workers int
 }
 
-// Stats says where the routes of one Load came from.
-type Stats struct {
+// Tally says where the routes of one Load came from.
+type Tally struct {
 	Cached, Parsed, Failed int
 
 	// Problem is what kept the cache from being read or written; the routes are
@@ -56,9 +56,9 @@ func (c *Cache) UseDefault() {
 // Load returns the routes of the files, in their order. A file that is no route
 // gives nil and its error at the same index, and leaves the others alone; so do those
 // that were not loaded when ctx ended.
-func (c Cache) Load(ctx context.Context, files []string) ([]*lockstep.Route, []error, Stats) {
+func (c Cache) Load(ctx context.Context, files []string) ([]*lockstep.Route, []error, Tally) {
 	routes, errs := make([]*lockstep.Route, len(files)), make([]error, len(files))
-	var stats Stats
+	var stats Tally
 
 	byFolder := map[string][]int{}
 	for i, file := range files {
@@ -73,7 +73,7 @@ func (c Cache) Load(ctx context.Context, files []string) ([]*lockstep.Route, []e
 
 // loadFolder loads the files at the given indices, all of one folder.
 func (c Cache) loadFolder(ctx context.Context, dir string, files []string, indices []int,
-	routes []*lockstep.Route, errs []error, stats *Stats) {
+	routes []*lockstep.Route, errs []error, stats *Tally) {
 	var path string
 	var old []entry
 	if c.Dir != "" {

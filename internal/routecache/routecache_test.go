@@ -69,7 +69,7 @@ func check(t testing.TB, c Cache, files []string, cached, parsed int) {
 			t.Errorf("%s (-parsed +loaded):\n%s", file, diff)
 		}
 	}
-	if want := (Stats{Cached: cached, Parsed: parsed}); stats.Cached != cached ||
+	if want := (Tally{Cached: cached, Parsed: parsed}); stats.Cached != cached ||
 		stats.Parsed != parsed || stats.Failed != 0 {
 		t.Errorf("stats %+v, want %+v", stats, want)
 	}

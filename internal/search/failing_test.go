@@ -131,7 +131,7 @@ func TestFails(t *testing.T) {
 	}
 	own := lockstep.Custom{Name: "own", New: func() lockstep.Controller { return &custom{} }}
 	for _, planner := range []Planner{
-		&Plan{Rounds: 1, Window: 2, Horizon: 3},
+		&Receding{Rounds: 1, Window: 2, Horizon: 3},
 		&Aim{Noise: lockstep.SeededNoise, Seeds: 2, Rounds: 2},
 	} {
 		whole := &failing{StepSimulator: sim, fails: -1}
@@ -169,7 +169,7 @@ func TestFails(t *testing.T) {
 func TestKeepFails(t *testing.T) {
 	sim, routes := shortRoutes(t)
 	for _, planner := range []Planner{
-		&Plan{Rounds: 1, Window: 3, Horizon: 3}, &Aim{Seeds: 1, Rounds: 1},
+		&Receding{Rounds: 1, Window: 3, Horizon: 3}, &Aim{Seeds: 1, Rounds: 1},
 	} {
 		planner.KeptBy(func(int, int, int, func() ([][]float64, error)) ([][]float64, error) {
 			return nil, errBroken

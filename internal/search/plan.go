@@ -10,7 +10,7 @@ import (
 	"lockstep"
 )
 
-// Plan is a search over tables of actions, one route's apart from another's, that knows
+// Receding is a search over tables of actions, one route's apart from another's, that knows
 // the routes' draws, with a receding horizon. From where the rollouts are, the policy that
 // the plan begins with goes on over the horizon by itself: what it does is the first
 // candidate. The others add to its actions: what the last plan came to, that and a hat at
@@ -18,15 +18,15 @@ import (
 // a quadratic function, and so the offsets that would be best (Gauss and Newton), for
 // several dampings (Levenberg). What costs least is kept, so never what costs more than the
 // policy. Then the rollouts go on by a window, and so on to the end.
-type Plan struct {
+type Receding struct {
 	keeping
 	Rounds  int
 	Window  int // steps that the rollouts go on by
 	Horizon int // steps that a candidate is rolled on
 }
 
-// Check refuses what is no plan.
-func (p *Plan) Check() error {
+// Check refuses numbers with which nothing is searched.
+func (p *Receding) Check() error {
 	switch {
 	case p.Rounds < 1:
 		return fmt.Errorf("%d rounds: want 1 at least", p.Rounds)
@@ -40,7 +40,7 @@ func (p *Plan) Check() error {
 }
 
 // Steps is how many windows there are.
-func (p *Plan) Steps(routes []*lockstep.Route) int {
+func (p *Receding) Steps(routes []*lockstep.Route) int {
 	return (longest(routes) + p.Window - 1) / p.Window
 }
 
@@ -54,7 +54,7 @@ func longest(routes []*lockstep.Route) (steps int) {
 
 // Rollouts is how much a plan computes for a route, as a number of rollouts of all steps
 // that cost.
-func (p *Plan) Rollouts() int {
+func (p *Receding) Rollouts() int {
 	windows := (lockstep.TableSteps + p.Window - 1) / p.Window
 	candidates := 1 + p.Rounds*(1+len(knotsOf(p.Horizon))+len(dampings))
 	return 2 + windows*candidates*p.Horizon/lockstep.TableSteps
@@ -122,7 +122,7 @@ func steer(u float64) float64 { return min(max(u, lockstep.SteerMin), lockstep.S
 
 // Run plans for each of the routes, which have different names, from a policy. Progress
 // is told of what is planned, in rollouts.
-func (p *Plan) Run(
+func (p *Receding) Run(
 	ctx context.Context, sim lockstep.StepSimulator, routes []*lockstep.Route, from lockstep.Policy,
 	progress func(rollouts int),
 ) (*lockstep.Table, error) {
@@ -132,7 +132,7 @@ func (p *Plan) Run(
 	return p.run(ctx, sim, routes, from, progress)
 }
 
-func (p *Plan) run(
+func (p *Receding) run(
 	ctx context.Context, sim lockstep.StepSimulator, routes []*lockstep.Route, from lockstep.Policy,
 	progress func(rollouts int),
 ) (*lockstep.Table, error) {
@@ -184,7 +184,7 @@ func distinct(routes []*lockstep.Route) error {
 // routes' own draws; and a passenger in each, who steers nothing, but remembers what the
 // policy would that had seen what has happened.
 type drives struct {
-	*Plan
+	*Receding
 	sim       lockstep.StepSimulator
 	routes    []*lockstep.Route
 	policy    lockstep.Native
@@ -198,10 +198,10 @@ type drives struct {
 var coarse = lockstep.Options{Shortcuts: lockstep.CostOnly}
 
 // depart begins the rollouts, and brings them to where the cost begins.
-func (p *Plan) depart(
+func (p *Receding) depart(
 	ctx context.Context, sim lockstep.StepSimulator, routes []*lockstep.Route, from lockstep.Policy,
 ) (*drives, error) {
-	d := &drives{Plan: p, sim: sim, routes: routes}
+	d := &drives{Receding: p, sim: sim, routes: routes}
 	var err error
 	if d.policy, err = native(ctx, sim, routes, from); err != nil {
 		return nil, err

@@ -74,7 +74,7 @@ func quiet(int) {}
 // plan is found again.
 func TestPlan(t *testing.T) {
 	sim, routes := shortRoutes(t)
-	plan := Plan{Rounds: 2, Window: 5, Horizon: 8}
+	plan := Receding{Rounds: 2, Window: 5, Horizon: 8}
 	table, err := plan.Run(t.Context(), sim, routes, lockstep.Zero{}, quiet)
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestPlanOfNothing(t *testing.T) {
 	own := lockstep.Custom{Name: "own", New: func() lockstep.Controller { return &custom{} }}
 	for _, p := range []lockstep.Policy{lockstep.DefaultPID(), policies.PIDFF(), network, own} {
 		want := drivenBy(t, sim, routes, p)
-		for _, run := range []planRun{(&Plan{Window: 1, Horizon: 2}).run, (&Plan{Window: 4, Horizon: 5}).run, (&Aim{Seeds: 1}).run} {
+		for _, run := range []planRun{(&Receding{Window: 1, Horizon: 2}).run, (&Receding{Window: 4, Horizon: 5}).run, (&Aim{Seeds: 1}).run} {
 			table, err := run(t.Context(), sim, routes, p, quiet)
 			if err != nil {
 				t.Fatal(err)
@@ -146,7 +146,7 @@ func TestPlanIsHonest(t *testing.T) {
 	}{
 		{lockstep.SeededNoise, (&Aim{Noise: lockstep.SeededNoise, Seeds: 2, Rounds: 1}).Run},
 		{lockstep.ExpectedNoise, (&Aim{Noise: lockstep.ExpectedNoise, Seeds: 1, Rounds: 1}).Run},
-		{lockstep.RouteNoise, (&Plan{Rounds: 1, Window: 1, Horizon: 4}).Run},
+		{lockstep.RouteNoise, (&Receding{Rounds: 1, Window: 1, Horizon: 4}).Run},
 	} {
 		var tables []*lockstep.Table
 		for _, future := range []float64{0, 0.5} {
@@ -320,7 +320,7 @@ func TestAimedAt(t *testing.T) {
 func TestPlanNeverWorse(t *testing.T) {
 	sim, routes := shortRoutes(t)
 	better := 0
-	plan := Plan{Rounds: 2, Window: 1, Horizon: 5}
+	plan := Receding{Rounds: 2, Window: 1, Horizon: 5}
 	d, err := plan.depart(t.Context(), sim, routes, lockstep.DefaultPID())
 	if err != nil {
 		t.Fatal(err)
@@ -374,7 +374,7 @@ func TestPlanGoesOn(t *testing.T) {
 	sim, routes := shortRoutes(t)
 	defer func(was []float64) { dampings = was }(dampings)
 	some, none := dampings, []float64{1e30, 1e30, 1e30, 1e30}
-	plan := Plan{Rounds: 1, Window: 1, Horizon: 5}
+	plan := Receding{Rounds: 1, Window: 1, Horizon: 5}
 	f := &failing{StepSimulator: sim, fails: -1}
 	d, err := plan.depart(t.Context(), f, routes, lockstep.DefaultPID())
 	if err != nil {
@@ -457,7 +457,7 @@ func TestNudges(t *testing.T) {
 		t.Fatal(err)
 	}
 	const horizon = 16
-	plan := Plan{Rounds: 1, Window: 1, Horizon: horizon}
+	plan := Receding{Rounds: 1, Window: 1, Horizon: horizon}
 	f := &failing{StepSimulator: sim, fails: -1}
 	d, err := plan.depart(t.Context(), f, routes, table)
 	if err != nil {
@@ -492,19 +492,19 @@ func TestNudges(t *testing.T) {
 // computes for a route follows from its windows, rounds, knots and dampings.
 func TestPlanner(t *testing.T) {
 	rounds := 7
-	p := Planning{Window: 25, Horizon: 50, Seeds: 9, Seed: 11}
+	p := PlannerOptions{Window: 25, Horizon: 50, Seeds: 9, Seed: 11}
 	q := p
 	q.Rounds = &rounds
 	for _, c := range []struct {
-		p     Planning
+		p     PlannerOptions
 		noise lockstep.NoiseKind
 		want  Planner
 	}{
-		{p, lockstep.RouteNoise, &Plan{Rounds: 2, Window: 25, Horizon: 50}},
+		{p, lockstep.RouteNoise, &Receding{Rounds: 2, Window: 25, Horizon: 50}},
 		{p, lockstep.SeededNoise, &Aim{Noise: lockstep.SeededNoise, Seeds: 9, Rounds: 3, Seed: 11}},
 		{p, lockstep.ExpectedNoise,
 			&Aim{Noise: lockstep.ExpectedNoise, Seeds: 1, Rounds: 3, Seed: 11}},
-		{q, lockstep.RouteNoise, &Plan{Rounds: 7, Window: 25, Horizon: 50}},
+		{q, lockstep.RouteNoise, &Receding{Rounds: 7, Window: 25, Horizon: 50}},
 		{q, lockstep.SeededNoise, &Aim{Noise: lockstep.SeededNoise, Seeds: 9, Rounds: 7, Seed: 11}},
 		{q, lockstep.ExpectedNoise,
 			&Aim{Noise: lockstep.ExpectedNoise, Seeds: 1, Rounds: 7, Seed: 11}},
@@ -514,15 +514,15 @@ func TestPlanner(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		plan            Plan
+		plan            Receding
 		rollouts, steps int
 	}{
 		// 400 steps cost. A candidate is the policy alone; in each round those before, and four
 		// dampings; and one for each of 1, 1, 8 and 8 knots.
-		{Plan{Rounds: 1, Window: 1, Horizon: 1}, 2 + 400*(1+1*6)*1/400, 400},
-		{Plan{Rounds: 3, Window: 7, Horizon: 9}, 2 + 58*(1+3*6)*9/400, 58},
-		{Plan{Rounds: 2, Window: 25, Horizon: 50}, 2 + 16*(1+2*13)*50/400, 16},
-		{Plan{Rounds: 1, Window: 50, Horizon: 50}, 2 + 8*(1+1*13)*50/400, 8},
+		{Receding{Rounds: 1, Window: 1, Horizon: 1}, 2 + 400*(1+1*6)*1/400, 400},
+		{Receding{Rounds: 3, Window: 7, Horizon: 9}, 2 + 58*(1+3*6)*9/400, 58},
+		{Receding{Rounds: 2, Window: 25, Horizon: 50}, 2 + 16*(1+2*13)*50/400, 16},
+		{Receding{Rounds: 1, Window: 50, Horizon: 50}, 2 + 8*(1+1*13)*50/400, 8},
 	} {
 		long := &lockstep.Route{TargetLataccel: make([]float64, 600)}
 		short := &lockstep.Route{TargetLataccel: make([]float64, 120)}
@@ -533,10 +533,10 @@ func TestPlanner(t *testing.T) {
 		}
 	}
 	for want, p := range map[string]Planner{
-		"0 rounds: want 1 at least": &Plan{Window: 1, Horizon: 1},
-		"a window of 0 steps and a horizon of 4: want 1 at least, and no shorter a horizon": &Plan{
+		"0 rounds: want 1 at least": &Receding{Window: 1, Horizon: 1},
+		"a window of 0 steps and a horizon of 4: want 1 at least, and no shorter a horizon": &Receding{
 			Rounds: 1, Horizon: 4},
-		"a window of 5 steps and a horizon of 4: want 1 at least, and no shorter a horizon": &Plan{
+		"a window of 5 steps and a horizon of 4: want 1 at least, and no shorter a horizon": &Receding{
 			Rounds: 1, Window: 5, Horizon: 4},
 		"0 rounds and 1 seeds: want 1 at least": &Aim{Seeds: 1},
 		"1 rounds and 0 seeds: want 1 at least": &Aim{Rounds: 1},
@@ -636,7 +636,7 @@ func TestKept(t *testing.T) {
 		routes  []*lockstep.Route
 		steps   int // that are kept
 	}{
-		{&Plan{Rounds: 1, Window: 2, Horizon: 4}, routes, 5}, // 7 and 9 steps cost
+		{&Receding{Rounds: 1, Window: 2, Horizon: 4}, routes, 5}, // 7 and 9 steps cost
 		{&Aim{Noise: lockstep.SeededNoise, Seeds: 2, Rounds: 1}, many, 2 * 2},
 	} {
 		want, err := c.planner.Run(t.Context(), sim, c.routes, lockstep.DefaultPID(), quiet)

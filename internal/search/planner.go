@@ -56,16 +56,16 @@ func (k *keeping) step(step, first int, chosen [][]float64, choose func() error)
 	return nil
 }
 
-// Planning is what a planner is made of.
-type Planning struct {
+// PlannerOptions are what a planner is made of.
+type PlannerOptions struct {
 	Rounds          *int // nil: 2 with the routes' noise, else 3
 	Window, Horizon int  // with the routes' noise
 	Seeds           int  // of a round with seeded noise
 	Seed            uint64
 }
 
-// Planner is the planner for a noise: Plan with the routes', else Aim.
-func (p Planning) Planner(noise lockstep.NoiseKind) Planner {
+// Planner is the planner for a noise: Receding with the routes', else Aim.
+func (p PlannerOptions) Planner(noise lockstep.NoiseKind) Planner {
 	rounds, seeds := 3, 1
 	switch noise {
 	case lockstep.RouteNoise:
@@ -77,7 +77,7 @@ func (p Planning) Planner(noise lockstep.NoiseKind) Planner {
 		rounds = *p.Rounds
 	}
 	if noise == lockstep.RouteNoise {
-		return &Plan{Rounds: rounds, Window: p.Window, Horizon: p.Horizon}
+		return &Receding{Rounds: rounds, Window: p.Window, Horizon: p.Horizon}
 	}
 	return &Aim{Noise: noise, Seeds: seeds, Rounds: rounds, Seed: p.Seed}
 }

@@ -77,9 +77,9 @@ type run struct {
 
 // Run runs the checks. The error is of an interruption; all else that goes wrong is in
 // the result.
-func Run(ctx context.Context, config Config) (*verdict.Result, error) {
+func Run(ctx context.Context, config Config) (*verdict.GateResult, error) {
 	start := time.Now()
-	r := &verdict.Result{
+	r := &verdict.GateResult{
 		Change:          Changed(ctx, config.Root, config.Base),
 		Require:         append([]string{}, config.Require...),
 		RequireHardware: config.RequireHardware,
@@ -508,7 +508,7 @@ func (g *run) compare(ctx context.Context, c *verdict.Check, args ...string) err
 	words := slices.Concat(g.program, args, []string{"--json", "--allow-absent"})
 	n, announced, bad := 0, -1, false
 	status, err := program(ctx, c, g.Root, g.env, words, func(line []byte) error {
-		var one verdict.Line
+		var one verdict.JSONLine
 		if err := json.Unmarshal(line, &one); err != nil {
 			return fmt.Errorf("lockstep printed %.200q: %w", line, err)
 		}

@@ -63,7 +63,7 @@ func TestMain(m *testing.M) {
 }
 
 func line(c verdict.Comparison) string {
-	data, err := json.Marshal(verdict.Line{Comparison: &c})
+	data, err := json.Marshal(verdict.JSONLine{Comparison: &c})
 	if err != nil {
 		panic(err)
 	}
@@ -1019,7 +1019,7 @@ func TestHardware(t *testing.T) {
 		Kernels: hash,
 		Date:    "2026-01-02",
 		Goldens: []string{"g00002.pid"},
-		Tests:   []hardware.Outcome{{Name: "TestGoldens", Result: hardware.Pass}},
+		Tests:   []hardware.TestOutcome{{Name: "TestGoldens", Result: hardware.Pass}},
 		Verdict: hardware.Pass,
 	}
 	if evidence.Challenge, err = answer(t.Context(), hash); err != nil {
@@ -1028,7 +1028,7 @@ func TestHardware(t *testing.T) {
 	for _, tool := range hardware.Sanitizers() {
 		evidence.Sanitizer = append(
 			evidence.Sanitizer,
-			hardware.Outcome{Name: tool, Result: hardware.Pass},
+			hardware.TestOutcome{Name: tool, Result: hardware.Pass},
 		)
 	}
 	if _, err := evidence.Write(folder); err != nil {

@@ -22,9 +22,9 @@ import (
 )
 
 // blocked is a result with something of everything.
-func blocked() *verdict.Result {
+func blocked() *verdict.GateResult {
 	c := comparison(tinyphysics.Logits)
-	r := &verdict.Result{
+	r := &verdict.GateResult{
 		Change: verdict.Change{
 			Base:    "main",
 			Head:    "abc",
@@ -230,7 +230,7 @@ func TestJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got verdict.Result
+	var got verdict.GateResult
 	if err := json.Unmarshal(data, &got); err != nil {
 		t.Fatal(err)
 	}

@@ -184,7 +184,7 @@ func (w *watcher) place(i int, states []float64, final []float32, hidden bool) {
 }
 
 // End is what was seen.
-func (w *watcher) End(parity.End) (seen parity.Seen) {
+func (w *watcher) End(parity.End) (seen parity.Watched) {
 	for _, branch := range w.branches {
 		seen.Times = append(seen.Times, w.times[branch])
 	}

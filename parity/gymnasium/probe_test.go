@@ -37,7 +37,7 @@ func TestProbe(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	v := mutants.Verdict{Check: names[1] + " held to " + names[0]}
+	v := mutants.Sighting{Check: names[1] + " held to " + names[0]}
 	stages := map[string]int{}
 	for _, e := range classic.Environments() {
 		for i := range 12 {

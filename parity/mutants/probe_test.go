@@ -80,7 +80,7 @@ type prober struct {
 	officialModel, officialRoutes string // empty if they are not here
 
 	dir     string // for files that engines read
-	verdict Verdict
+	verdict Sighting
 }
 
 // errCaught ends the probe: the verdict says the rest.
@@ -348,7 +348,7 @@ func (p *prober) drawsOnEdges(ctx context.Context) error {
 // compare adds a comparison to the verdict, and returns errCaught if it found
 // something.
 func (p *prober) compare(
-	ctx context.Context, check string, want, got parity.Source, jobs []lockstep.Job,
+	ctx context.Context, check string, want, got parity.Side, jobs []lockstep.Job,
 	shortcuts lockstep.Shortcuts,
 ) error {
 	report, err := tinyphysics.Compare(ctx, want, got, jobs, shortcuts, parity.CompareOptions{})

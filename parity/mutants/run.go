@@ -22,8 +22,8 @@ import (
 	"lockstep/parity/verdict"
 )
 
-// A Verdict is what the harness says of one implementation.
-type Verdict struct {
+// A Sighting is what the harness says of one implementation.
+type Sighting struct {
 	Caught   bool   `json:"caught"`
 	Stage    string `json:"stage"`    // the stage it names
 	Check    string `json:"check"`    // what it was doing
@@ -62,7 +62,7 @@ func Plant(
 	for _, f := range faults {
 		_, err := f.patched(root)
 		stale = append(stale, err)
-		score.Mutants = append(score.Mutants, f.mutant(Verdict{}, errors.New("it was not tried")))
+		score.Mutants = append(score.Mutants, f.mutant(Sighting{}, errors.New("it was not tried")))
 	}
 	if err := errors.Join(stale...); err != nil {
 		return score, err
@@ -171,7 +171,7 @@ func (f *Fault) alarm(ctx context.Context, root string, l *ledger) error {
 }
 
 // mutant is what became of the fault. Tests name what they see themselves.
-func (f *Fault) mutant(v Verdict, err error) verdict.Mutant {
+func (f *Fault) mutant(v Sighting, err error) verdict.Mutant {
 	m := verdict.Mutant{
 		Name:     f.Name,
 		Title:    f.Title,
@@ -203,7 +203,7 @@ const variants, probedVariants = "gpu/kernels/variants.h", "#define LOCKSTEP_VAR
 
 // try plants a fault in a copy and runs the tests that must see it: those of its
 // package, or a TestProbe.
-func (f *Fault) try(ctx context.Context, root string) (v Verdict, err error) {
+func (f *Fault) try(ctx context.Context, root string) (v Sighting, err error) {
 	if err := ctx.Err(); err != nil {
 		return v, err
 	}
@@ -269,7 +269,7 @@ var (
 const verdictLine = "verdict: "
 
 // Print prints the verdict as Plant reads it.
-func (v *Verdict) Print() error {
+func (v *Sighting) Print() error {
 	text, err := json.Marshal(v)
 	fmt.Printf("%s%s\n", verdictLine, text)
 	return err
@@ -278,7 +278,7 @@ func (v *Verdict) Print() error {
 // judge reads what go test printed and ended with. The fault is caught if the tests ran
 // and one failed, or their program did not end well. A go command that fails in another way,
 // for the code or the machine, is an error, and so is a probe without a verdict.
-func (f *Fault) judge(out []byte, err error) (v Verdict, _ error) {
+func (f *Fault) judge(out []byte, err error) (v Sighting, _ error) {
 	v.Check = "go test " + f.Test
 	_, text, probed := bytes.Cut(out, []byte("\n"+verdictLine))
 	failed := failedTest.FindSubmatch(out)

@@ -351,7 +351,7 @@ func TestCalls(t *testing.T) {
 	}
 	for at := -1; at < rollouts; at++ {
 		shared := &parity.LiveSource{Adapter: stutterer{one, at}, Parallel: calls}
-		for _, sides := range [][2]parity.Source{{shared, parity.Live(one)}, {parity.Live(one), shared}} {
+		for _, sides := range [][2]parity.Side{{shared, parity.Live(one)}, {parity.Live(one), shared}} {
 			r, err := parity.Compare(
 				t.Context(), parity.Family{}, sides[0], sides[1], tasks, parity.CompareOptions{},
 			)
@@ -446,7 +446,7 @@ func TestMissing(t *testing.T) {
 // TestNaN: an outcome that is no number is another than one that is, on either side, and
 // the same as itself.
 func TestNaN(t *testing.T) {
-	side := func(at int, x float64) parity.Source {
+	side := func(at int, x float64) parity.Side {
 		outcome := []float64{1, 1}
 		outcome[at] = x
 		return parity.Recorded(ended{&walks{rollouts: 1, steps: 1}, outcome})

@@ -203,7 +203,7 @@ func (s *Schema) Required() (names []string) {
 }
 
 // Set is the set of the stages of these names, which must be there.
-func (s *Schema) Set(names ...string) (set Set) {
+func (s *Schema) Set(names ...string) (set StageSet) {
 	for _, name := range names {
 		set |= 1 << s.Index(name)
 	}
@@ -265,23 +265,23 @@ func (g *Stage) Element(index int) string {
 	return ""
 }
 
-// A Set is a set of a schema's stages, a bit for each.
-type Set uint32
+// A StageSet is a set of a schema's stages, a bit for each.
+type StageSet uint32
 
 // Has reports whether the stage at an index is in the set.
-func (set Set) Has(stage int) bool { return set>>stage&1 == 1 }
+func (set StageSet) Has(stage int) bool { return set>>stage&1 == 1 }
 
 // Arrays are the stages that are arrays.
-func (s *Schema) Arrays() Set {
+func (s *Schema) Arrays() StageSet {
 	return s.filter(func(g *Stage) bool { return g.IsArray() })
 }
 
 // At are the stages that a step must have.
-func (s *Schema) At(step int) Set {
+func (s *Schema) At(step int) StageSet {
 	return s.filter(func(g *Stage) bool { return !g.Optional && !(g.Skipped && s.Warm(step)) })
 }
 
-func (s *Schema) filter(keep func(*Stage) bool) (set Set) {
+func (s *Schema) filter(keep func(*Stage) bool) (set StageSet) {
 	for i := range s.Stages {
 		if keep(&s.Stages[i]) {
 			set |= 1 << i

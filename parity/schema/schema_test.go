@@ -67,7 +67,7 @@ func TestWarm(t *testing.T) {
 	s.Stages[1].Optional = true
 	s.Stages[2].Skipped = true
 	s.Stages[3].Optional, s.Stages[3].Skipped = true, true
-	for step, want := range map[int]Set{0: 0b0001, 1: 0b0001, 2: 0b0101, 3: 0b0101} {
+	for step, want := range map[int]StageSet{0: 0b0001, 1: 0b0001, 2: 0b0101, 3: 0b0101} {
 		if got := s.At(step); got != want || s.Warm(step) != (step < 2) {
 			t.Errorf("step %d has the stages %b, want %b; warm: %v", step, got, want, s.Warm(step))
 		}

@@ -54,7 +54,7 @@ func (h Hash) Bytes(data []byte) uint64 {
 // A Step is the values of one step, in the order of the schema's stages.
 type Step struct {
 	Index int
-	Has   Set // the stages that are known
+	Has   StageSet // the stages that are known
 
 	// Bits are 64 bits for each stage: a number's pattern, or an array's digest.
 	Bits []uint64
@@ -182,7 +182,7 @@ func (d *Digests) At(i int) *Step {
 	row := d.rows[i*d.width : (i+1)*d.width]
 	return &Step{
 		Index: int(int64(row[0]) >> 32),
-		Has:   Set(row[0]),
+		Has:   StageSet(row[0]),
 		Bits:  row[1:],
 		Data:  make([][]byte, d.width-1),
 	}

@@ -24,7 +24,7 @@ func BenchmarkTrace(b *testing.B) {
 		name string
 		open func() (lockstep.Simulator, error)
 		hash schema.Hash
-		full schema.Set
+		full schema.StageSet
 	}{
 		{"batched/xxh3", nil, schema.XXH3, 0},
 		{"batched/xxh64", nil, schema.XXH64, 0},

@@ -32,7 +32,7 @@ type tester interface {
 
 // compare compares at all steps.
 func compare(
-	t tester, want, got parity.Source, jobs []lockstep.Job, opts parity.CompareOptions,
+	t tester, want, got parity.Side, jobs []lockstep.Job, opts parity.CompareOptions,
 ) *parity.Report {
 	t.Helper()
 	report, err := Compare(context.Background(), want, got, jobs, lockstep.AllSteps, opts)
@@ -48,7 +48,7 @@ func compare(
 // record writes a simulator's trace and opens it.
 func record(
 	t testing.TB, sim lockstep.Simulator, jobs []lockstep.Job, shortcuts lockstep.Shortcuts,
-	full schema.Set,
+	full schema.StageSet,
 ) *trace.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), sim.Name()+".trace")
@@ -112,7 +112,7 @@ func TestLacking(t *testing.T) {
 func TestCompareEqual(t *testing.T) {
 	jobs := toyJobs(5, 140)
 	a, b := &toy{name: "a"}, &toy{name: "b"}
-	for name, c := range map[string]struct{ want, got parity.Source }{
+	for name, c := range map[string]struct{ want, got parity.Side }{
 		"live":     {Live(a), Live(b)},
 		"parallel": {parallel(a, 4), parallel(b, 3)},
 		"recorded": {parity.Traced(record(t, a, jobs, lockstep.AllSteps, 0)), Live(b)},
@@ -169,7 +169,7 @@ func TestCompareLocates(t *testing.T) {
 				planted++
 			}
 		}}
-		for name, want := range map[string]parity.Source{"live": Live(a), "recorded": recordedWant} {
+		for name, want := range map[string]parity.Side{"live": Live(a), "recorded": recordedWant} {
 			planted = 0
 			r := compare(
 				t, want, Live(b), jobs,
@@ -258,7 +258,7 @@ func TestCompareIndependent(t *testing.T) {
 			s.Probs[3] = math.Nextafter32(s.Probs[3], 1)
 		}
 	}}
-	for name, got := range map[string]parity.Source{
+	for name, got := range map[string]parity.Side{
 		"both live":    Live(b),
 		"got recorded": parity.Traced(record(t, b, jobs, lockstep.AllSteps, 0)),
 	} {
@@ -371,7 +371,7 @@ func TestCompareSteps(t *testing.T) {
 		leaveOut: func(route string, step int) bool { return route == "00001" && step == 105 },
 	}
 	for name, c := range map[string]struct {
-		want, got parity.Source
+		want, got parity.Side
 		report    string // "" is none
 	}{
 		"got fails": {Live(a), Live(&toy{name: "b", fail: broke("it broke")}),
@@ -445,7 +445,7 @@ func TestCompareFailsOnce(t *testing.T) {
 func TestCompareMisuse(t *testing.T) {
 	jobs := toyJobs(2, 101)
 	a := Live(&toy{name: "a"})
-	file := func(h schema.Hash) parity.Source {
+	file := func(h schema.Hash) parity.Side {
 		path := filepath.Join(t.TempDir(), h.String())
 		if err := recordTo(context.Background(), &toy{name: "a"}, jobs, lockstep.AllSteps,
 			trace.Header{Digest: h}, 0, path); err != nil {
@@ -462,7 +462,7 @@ func TestCompareMisuse(t *testing.T) {
 	cancel()
 	for name, c := range map[string]struct {
 		ctx       context.Context
-		want, got parity.Source
+		want, got parity.Side
 		jobs      []lockstep.Job
 		err       string
 	}{
@@ -681,7 +681,7 @@ func TestComparePartial(t *testing.T) {
 			}
 		}
 	}}
-	part := func(sim lockstep.Simulator) parity.Source {
+	part := func(sim lockstep.Simulator) parity.Side {
 		var b bytes.Buffer
 		w, err := trace.NewWriter(&b, trace.Header{Schema: view.Schema}, 0)
 		if err != nil {
@@ -714,7 +714,7 @@ func TestComparePartial(t *testing.T) {
 		t.Errorf("%v, %v", r.Err(), r.Compared)
 	}
 	// It lacks actions, so that nothing can be forced.
-	for _, c := range []struct{ want, got parity.Source }{{Live(&toy{name: "a"}), part(b)}, {part(b), Live(&toy{name: "a"})}, {part(&toy{name: "a"}), part(b)}} {
+	for _, c := range []struct{ want, got parity.Side }{{Live(&toy{name: "a"}), part(b)}, {part(b), Live(&toy{name: "a"})}, {part(&toy{name: "a"}), part(b)}} {
 		r := compare(t, c.want, c.got, jobs, parity.CompareOptions{})
 		if len(r.Findings) != 1 || !is(r.Findings[0], Sample, 1, 1, "00001", 115) ||
 			r.Unjudged == 0 ||
@@ -813,7 +813,7 @@ func TestCompareDeclared(t *testing.T) {
 		want, got := shows(0), shows(1)
 		file := record(t, want, jobs, lockstep.AllSteps, everything)
 		for name, c := range map[string]struct {
-			want, got parity.Source
+			want, got parity.Side
 			jobs      []lockstep.Job
 			place     string
 		}{

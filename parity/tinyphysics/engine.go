@@ -24,7 +24,7 @@ import (
 // Teacher where it forces a side and they have none, with live engines taking these shortcuts; see
 // parity.Compare.
 func Compare(
-	ctx context.Context, want, got parity.Source, jobs []lockstep.Job, shortcuts lockstep.Shortcuts,
+	ctx context.Context, want, got parity.Side, jobs []lockstep.Job, shortcuts lockstep.Shortcuts,
 	opts parity.CompareOptions,
 ) (*parity.Report, error) {
 	tasks, err := Tasks(jobs, shortcuts)

@@ -195,7 +195,7 @@ func (w *watcher) asJob(s *schema.Step) {
 }
 
 // End is what was seen.
-func (w *watcher) End(end parity.End) parity.Seen {
+func (w *watcher) End(end parity.End) parity.Watched {
 	w.count(b.Failure, end.Err != nil)
-	return parity.Seen{Times: w.times, Nearest: w.near}
+	return parity.Watched{Times: w.times, Nearest: w.near}
 }

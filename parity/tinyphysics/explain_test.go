@@ -32,7 +32,7 @@ func TestInexact(t *testing.T) {
 	jobs := toyJobs(6, 150)
 	a, b := &toy{name: "a"}, &toy{name: "low", plant: low}
 	generous := parity.Budget{Flips: 1000}
-	for name, c := range map[string]struct{ want, got parity.Source }{
+	for name, c := range map[string]struct{ want, got parity.Side }{
 		"live":         {Live(a), Live(b)},
 		"got recorded": {Live(a), parity.Traced(record(t, b, jobs, lockstep.AllSteps, everything))},
 		"recorded":     {parity.Traced(record(t, a, jobs, lockstep.AllSteps, everything)), Live(b)},
@@ -102,7 +102,7 @@ func tolerated(t *testing.T, name string, r *parity.Report) {
 }
 
 // budgets: one flip fewer than there are is too few, and half of how far CDFs are apart too little.
-func budgets(t *testing.T, name string, want, got parity.Source, jobs []lockstep.Job, flips int,
+func budgets(t *testing.T, name string, want, got parity.Side, jobs []lockstep.Job, flips int,
 	apart parity.Float) {
 	t.Helper()
 	over := compare(
@@ -290,7 +290,7 @@ func firstRows(r *lockstep.Route, n int) *lockstep.Route {
 // TestInexactLogitsOnly: traces that hold nothing but logits. From the first step whose
 // token may have differed, histories are not known to be equal.
 func TestInexactLogitsOnly(t *testing.T) {
-	file := func(offset float32) parity.Source {
+	file := func(offset float32) parity.Side {
 		var b bytes.Buffer
 		w, err := trace.NewWriter(&b, trace.Header{Schema: view.Schema}, everything)
 		if err != nil {

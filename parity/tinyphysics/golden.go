@@ -13,7 +13,7 @@ import (
 )
 
 // Golden makes a source of a set of recordings of the Python program.
-func Golden(set *golden.Set) (parity.Source, error) {
+func Golden(set *golden.Set) (parity.Side, error) {
 	g := &goldens{set: set}
 	for _, e := range set.Recordings {
 		policy, err := e.Policy()

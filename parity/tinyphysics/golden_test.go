@@ -89,7 +89,7 @@ func digested(t *testing.T, sim lockstep.Simulator, jobs []lockstep.Job) *trace.
 
 // changedBit: one bit of the 300th CDF is found, and a route that Python did not load so.
 func changedBit(
-	t *testing.T, recorded parity.Source, ref lockstep.Simulator, jobs []lockstep.Job,
+	t *testing.T, recorded parity.Side, ref lockstep.Simulator, jobs []lockstep.Job,
 ) {
 	t.Helper()
 	wrong := &observed{Simulator: ref, change: func(s *lockstep.Step) {
@@ -112,7 +112,7 @@ func changedBit(
 }
 
 // otherDigests: a trace with other digests than the recording's says how to make it comparable.
-func otherDigests(t *testing.T, recorded parity.Source, other *trace.File) {
+func otherDigests(t *testing.T, recorded parity.Side, other *trace.File) {
 	t.Helper()
 	_, err := Compare(t.Context(), recorded, parity.Traced(other), nil, lockstep.AllSteps,
 		parity.CompareOptions{})

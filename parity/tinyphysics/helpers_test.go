@@ -10,7 +10,7 @@ import (
 )
 
 // everything are the stages of a step.
-var everything = schema.Set(1<<len(view.Stages) - 1)
+var everything = schema.StageSet(1<<len(view.Stages) - 1)
 
 // parallel is a source of a simulator that is called so often at once.
 func parallel(sim lockstep.Simulator, n int) *parity.LiveSource {
@@ -31,7 +31,7 @@ func is(f parity.StageFindings, stage string, findings, rollouts int, route stri
 }
 
 // known is a step of which some numbers are known.
-func known(index int, set schema.Set, from lockstep.Step) *schema.Step {
+func known(index int, set schema.StageSet, from lockstep.Step) *schema.Step {
 	s := view.NewStep()
 	from.Index = index
 	Expose(&from, s)
@@ -47,7 +47,7 @@ func known(index int, set schema.Set, from lockstep.Step) *schema.Step {
 // recordTo runs the jobs on a simulator and writes a trace of them.
 func recordTo(
 	ctx context.Context, sim lockstep.Simulator, jobs []lockstep.Job, shortcuts lockstep.Shortcuts,
-	h trace.Header, full schema.Set, path string,
+	h trace.Header, full schema.StageSet, path string,
 ) error {
 	tasks, err := Tasks(jobs, shortcuts)
 	if err != nil {

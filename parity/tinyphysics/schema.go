@@ -180,4 +180,4 @@ func Schema(shortcuts lockstep.Shortcuts) *schema.Schema {
 func Expose(from *lockstep.Step, to *schema.Step) { view.Expose(from.Index, from, to) }
 
 // Arrays are the stages that traces may hold as digests.
-func Arrays() schema.Set { return view.Arrays() }
+func Arrays() schema.StageSet { return view.Arrays() }

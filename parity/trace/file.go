@@ -15,19 +15,19 @@ import (
 type File struct {
 	Name     string
 	Header   Header
-	Rollouts []*Run
+	Rollouts []*RecordedRollout
 
 	// Hashed are the stages of which the file holds somewhere only a digest, so
 	// that it can be compared only with digests of the same kind.
-	Hashed schema.Set
+	Hashed schema.StageSet
 
 	hash   schema.Hash // of the digests in memory
 	at     io.ReaderAt
 	closer io.Closer // nil if at is the caller's
 }
 
-// A Run is one rollout of a file.
-type Run struct {
+// A RecordedRollout is one rollout of a file.
+type RecordedRollout struct {
 	Rollout
 	End     End
 	Digests schema.Digests
@@ -83,7 +83,7 @@ func (f *File) Rehash(h schema.Hash) error {
 }
 
 // Step reads the i-th step of a rollout, with the arrays that the file holds in full.
-func (f *File) Step(r *Run, i int) (*schema.Step, error) {
+func (f *File) Step(r *RecordedRollout, i int) (*schema.Step, error) {
 	known, s := r.Digests.At(i), f.Header.Schema.NewStep()
 	record, err := readRecord(io.NewSectionReader(f.at, r.offsets[i], 1<<62), nil)
 	if err == nil && record[0] == kindStep {

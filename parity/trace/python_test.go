@@ -168,7 +168,7 @@ func TestPythonReader(t *testing.T) {
 	rollouts[0].err = errors.New("it broke")
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a.trace"), filepath.Join(dir, "b.trace")
-	for _, full := range []schema.Set{everything, drift.Set("tokens")} {
+	for _, full := range []schema.StageSet{everything, drift.Set("tokens")} {
 		var data bytes.Buffer
 		if err := errors.Join(write(&data, Header{}, full, rollouts, random),
 			os.WriteFile(a, data.Bytes(), 0o666)); err != nil {

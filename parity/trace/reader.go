@@ -162,7 +162,7 @@ func (r *reader) begin(id uint32, text []byte) error {
 	if int64(id) != int64(len(r.Rollouts)) {
 		return fmt.Errorf("rollout %d begins, want %d next", id, len(r.Rollouts))
 	}
-	run := &Run{last: -1}
+	run := &RecordedRollout{last: -1}
 	if err := unmarshal(text, &run.Rollout); err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (r *reader) begin(id uint32, text []byte) error {
 	return nil
 }
 
-func (r *reader) step(run *Run, rest []byte) error {
+func (r *reader) step(run *RecordedRollout, rest []byte) error {
 	s := r.values
 	if err := decodeStep(&r.Header.Schema, s, rest); err != nil {
 		return err
@@ -201,7 +201,7 @@ func (r *reader) step(run *Run, rest []byte) error {
 	return nil
 }
 
-func (r *reader) end(run *Run, p []byte) error {
+func (r *reader) end(run *RecordedRollout, p []byte) error {
 	if len(p) < 5 {
 		return errors.New("an end record that is too short")
 	}

@@ -41,7 +41,7 @@ var drift = schema.Schema{
 const everything = 1<<5 - 1
 
 // step makes a step of any bit patterns of some stages.
-func step(index int, has schema.Set, random *rand.Rand) *schema.Step {
+func step(index int, has schema.StageSet, random *rand.Rand) *schema.Step {
 	s := drift.NewStep()
 	s.Index, s.Has = index, has&^drift.Arrays()
 	for i := range drift.Stages {
@@ -77,7 +77,7 @@ func invent(random *rand.Rand, rollouts, steps int) []rolled {
 		}
 		for k := range steps {
 			r.steps = append(
-				r.steps, step(drift.First+k, schema.Set(random.Uint32())&everything, random),
+				r.steps, step(drift.First+k, schema.StageSet(random.Uint32())&everything, random),
 			)
 		}
 		switch random.IntN(4) {
@@ -98,7 +98,7 @@ func header(h Header) Header {
 }
 
 // write writes rollouts whose records alternate.
-func write(w io.Writer, h Header, full schema.Set, rollouts []rolled, order *rand.Rand) error {
+func write(w io.Writer, h Header, full schema.StageSet, rollouts []rolled, order *rand.Rand) error {
 	t, err := NewWriter(w, header(h), full)
 	if err != nil {
 		return err
@@ -134,7 +134,7 @@ func TestRoundTrip(t *testing.T) {
 		rollouts := invent(
 			random, rapid.IntRange(0, 4).Draw(t, "rollouts"), rapid.IntRange(0, 5).Draw(t, "steps"),
 		)
-		full := schema.Set(rapid.Uint16().Draw(t, "full"))
+		full := schema.StageSet(rapid.Uint16().Draw(t, "full"))
 		h := Header{
 			Producer:    "test",
 			Engine:      "e",
@@ -554,7 +554,7 @@ func TestRehash(t *testing.T) {
 	random := rand.New(rand.NewPCG(6, 6))
 	rollouts := invent(random, 2, 3)
 	rollouts[0].steps[1] = step(21, everything, random)
-	for _, full := range []schema.Set{everything, everything &^ drift.Set("states")} {
+	for _, full := range []schema.StageSet{everything, everything &^ drift.Set("states")} {
 		var x, s bytes.Buffer
 		order := func() *rand.Rand { return rand.New(rand.NewPCG(1, 1)) }
 		if err := errors.Join(write(&x, Header{}, full, rollouts, order()),

@@ -19,7 +19,7 @@ import (
 // once.
 type Writer struct {
 	header Header
-	full   schema.Set
+	full   schema.StageSet
 
 	mutex    sync.Mutex
 	w        io.Writer
@@ -32,7 +32,7 @@ type Writer struct {
 
 // NewWriter writes the header. Arrays of the stages in full are written as they
 // are, others as digests.
-func NewWriter(w io.Writer, h Header, full schema.Set) (*Writer, error) {
+func NewWriter(w io.Writer, h Header, full schema.StageSet) (*Writer, error) {
 	if err := h.Schema.Validate(); err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func NewWriter(w io.Writer, h Header, full schema.Set) (*Writer, error) {
 
 // WriteFile writes a trace with what record tells the writer. The file appears whole
 // or not at all: not if record or the writer fails.
-func WriteFile(path string, h Header, full schema.Set, record func(*Writer) error) error {
+func WriteFile(path string, h Header, full schema.StageSet, record func(*Writer) error) error {
 	return fileio.Write(path, func(w io.Writer) error {
 		t, err := NewWriter(w, h, full)
 		if err != nil {

@@ -118,8 +118,8 @@ type Change struct {
 	Packages []string `json:"packages"`
 }
 
-// Result is the outcome of the gate.
-type Result struct {
+// GateResult is the outcome of the gate.
+type GateResult struct {
 	Passed          bool      `json:"passed"`
 	Verdict         string    `json:"verdict"` // one sentence
 	Change          Change    `json:"change"`
@@ -134,7 +134,7 @@ type Result struct {
 }
 
 // Judge sets the verdict.
-func (r *Result) Judge() {
+func (r *GateResult) Judge() {
 	n := map[string]int{}
 	for i := range r.Checks {
 		n[r.Checks[i].Outcome]++

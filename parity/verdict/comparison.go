@@ -8,9 +8,9 @@ import (
 	"lockstep/parity"
 )
 
-// Line is a line of `lockstep compare --json`, or of replay: a comparison, or at the end the
+// JSONLine is a line of `lockstep compare --json`, or of replay: a comparison, or at the end the
 // summary.
-type Line struct {
+type JSONLine struct {
 	*Comparison
 	Summary *Summary `json:"summary,omitempty"`
 }

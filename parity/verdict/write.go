@@ -39,7 +39,7 @@ func Clear(dir string) error {
 
 // Write writes the result as JSON and JUnit XML. Each file appears whole or not at
 // all.
-func (r *Result) Write(dir string) error {
+func (r *GateResult) Write(dir string) error {
 	junit, err := xml.MarshalIndent(r.junit(), "", " ")
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func newNode(name, text string, nodes []node, attributes ...any) node {
 
 // junit is a result as most programs read JUnit's XML, attributes in the order of its schema:
 // a suite for each check. One that failed as a whole has a case of its own for that, an error.
-func (r *Result) junit() node {
+func (r *GateResult) junit() node {
 	seconds := func(s float64) string { return fmt.Sprintf("%.3f", s) }
 	counted := func(name string, took float64, n map[string]int) []any {
 		return []any{
@@ -211,7 +211,7 @@ type Skip struct {
 }
 
 // Skips are the reasons for which cases have one of some outcomes, each once.
-func (r *Result) Skips(outcomes ...string) (all []Skip) {
+func (r *GateResult) Skips(outcomes ...string) (all []Skip) {
 	for _, c := range r.Checks {
 		for _, k := range c.Cases {
 			if !slices.Contains(outcomes, k.Outcome) {

@@ -130,7 +130,7 @@ func judged(c *verdict.Comparison, err error) (any, error) {
 	if err != nil {
 		c.Error = err.Error()
 	}
-	line, err := json.Marshal(verdict.Line{Comparison: c})
+	line, err := json.Marshal(verdict.JSONLine{Comparison: c})
 	if err != nil {
 		return nil, err
 	}

@@ -95,7 +95,7 @@ func (s *simulator) sweep(
 }
 
 type planActionsRequest struct {
-	search.Planning
+	search.PlannerOptions
 	Routes    int64
 	Positions []int
 	From      controllerSpec
@@ -138,7 +138,7 @@ func planActions(t *task, s *simulator, q planActionsRequest, buffer []byte) (an
 
 // planSize is how many rollouts a plan of one route is worth.
 func planSize(_ *task, q struct {
-	search.Planning
+	search.PlannerOptions
 	Noise string
 }) (any, error) {
 	noise, err := lockstep.ParseNoise(q.Noise)

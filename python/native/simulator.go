@@ -28,7 +28,7 @@ type simulator struct {
 	end   context.CancelFunc
 	uses  sync.RWMutex
 
-	counts figures.Counts
+	counts figures.Meter
 }
 
 func newSimulator(s lockstep.Implementation) *simulator {

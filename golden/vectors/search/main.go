@@ -23,16 +23,18 @@ func main() {
 const archive, list = "vectors.npz", "alternatives.json"
 
 func run(names []string) error {
-	all, old := map[string][]vectors.Vector{}, []statement.Table{}
+	all, old := map[string][]vectors.Vector{}, []statement.Alternatives{}
 	if len(names) > 0 {
 		var err error
 		if all, old, err = read(); err != nil {
 			return err
 		}
 	}
-	var tables []statement.Table
+	var tables []statement.Alternatives
 	for _, o := range statement.Operations() {
-		i := slices.IndexFunc(old, func(t statement.Table) bool { return t.Operation == o.Name })
+		i := slices.IndexFunc(old, func(a statement.Alternatives) bool {
+			return a.Operation == o.Name
+		})
 		if i >= 0 && !slices.Contains(names, o.Name) {
 			tables = append(tables, old[i])
 			continue
@@ -41,7 +43,7 @@ func run(names []string) error {
 		all[o.Name] = vs
 		tables = append(
 			tables,
-			statement.Table{
+			statement.Alternatives{
 				Operation: o.Name,
 				Line:      o.Line,
 				Vectors:   len(vs),
@@ -70,7 +72,7 @@ func run(names []string) error {
 }
 
 // read returns what there is.
-func read() (map[string][]vectors.Vector, []statement.Table, error) {
+func read() (map[string][]vectors.Vector, []statement.Alternatives, error) {
 	data, err := os.ReadFile(archive)
 	if err != nil {
 		return nil, nil, err
@@ -83,6 +85,6 @@ func read() (map[string][]vectors.Vector, []statement.Table, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	var tables []statement.Table
+	var tables []statement.Alternatives
 	return all, tables, json.Unmarshal(text, &tables)
 }

@@ -244,9 +244,9 @@ func ones(n int) []float32 {
 	return x
 }
 
-// A Table is what the search found for an operation: an entry of
+// Alternatives are what the search found for an operation: an entry of
 // alternatives.json.
-type Table struct {
+type Alternatives struct {
 	Operation, Line string
 	Vectors         int
 	Tell            map[string][]int // by alternative, the vectors that tell it apart

@@ -24,7 +24,7 @@ func TestAlternatives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var tables []Table
+	var tables []Alternatives
 	if err := json.Unmarshal(data, &tables); err != nil {
 		t.Fatal(err)
 	}

@@ -160,7 +160,7 @@ func (r *recorder) save() error {
 }
 
 // note puts an outcome into a list of the evidence, and writes it.
-func (r *recorder) note(list *[]hardware.Outcome, o hardware.Outcome) error {
+func (r *recorder) note(list *[]hardware.TestOutcome, o hardware.TestOutcome) error {
 	hardware.Note(list, o)
 	fmt.Fprintf(r.say, "== %s: %s %s\n", o.Name, o.Result, o.Note)
 	return r.save()
@@ -246,17 +246,17 @@ func (r *recorder) challenge(ctx context.Context) error {
 	if err != nil {
 		return r.note(
 			&r.evidence.Others,
-			hardware.Outcome{Name: challengeName, Result: hardware.NotRun, Note: err.Error()},
+			hardware.TestOutcome{Name: challengeName, Result: hardware.NotRun, Note: err.Error()},
 		)
 	}
 	defer s.Close()
 	if r.evidence.Challenge, err = hardware.Answer(ctx, s, r.evidence.Kernels); err != nil {
 		return r.note(
 			&r.evidence.Others,
-			hardware.Outcome{Name: challengeName, Result: hardware.NotRun, Note: err.Error()},
+			hardware.TestOutcome{Name: challengeName, Result: hardware.NotRun, Note: err.Error()},
 		)
 	}
-	return r.note(&r.evidence.Others, hardware.Outcome{Name: challengeName, Result: hardware.Pass})
+	return r.note(&r.evidence.Others, hardware.TestOutcome{Name: challengeName, Result: hardware.Pass})
 }
 
 // testProgram notes the outcome of each test of a program, and of those that it did
@@ -274,7 +274,7 @@ func (r *recorder) testProgram(ctx context.Context, program string) error {
 		ctx.Err() == nil {
 		return r.note(
 			tests,
-			hardware.Outcome{
+			hardware.TestOutcome{
 				Name:   program,
 				Result: hardware.Fail,
 				Note:   "its tests cannot be listed: " + err.Error(),
@@ -292,7 +292,7 @@ func (r *recorder) testProgram(ctx context.Context, program string) error {
 			return nil
 		}
 		done[m[2]] = true
-		return r.note(tests, hardware.Outcome{Name: program + "." + m[2], Result: words[m[1]]})
+		return r.note(tests, hardware.TestOutcome{Name: program + "." + m[2], Result: words[m[1]]})
 	}
 	ended := r.program(ctx, see, "./"+program+".test", "-test.v", "-test.timeout=0")
 	why := "the program ended before it"
@@ -301,7 +301,7 @@ func (r *recorder) testProgram(ctx context.Context, program string) error {
 	}
 	for _, name := range all {
 		if !done[name] {
-			if err := r.note(tests, hardware.Outcome{Name: program + "." + name,
+			if err := r.note(tests, hardware.TestOutcome{Name: program + "." + name,
 				Result: hardware.NotRun, Note: why}); err != nil {
 				return err
 			}
@@ -310,7 +310,7 @@ func (r *recorder) testProgram(ctx context.Context, program string) error {
 	if len(all) == 0 {
 		return r.note(
 			tests,
-			hardware.Outcome{
+			hardware.TestOutcome{
 				Name:   program,
 				Result: hardware.NotRun,
 				Note:   "no tests were listed: " + why,
@@ -320,10 +320,10 @@ func (r *recorder) testProgram(ctx context.Context, program string) error {
 	var exit *exec.ExitError
 	if errors.As(ended, &exit) && ctx.Err() == nil && len(done) == len(all) &&
 		!slices.ContainsFunc(
-			*tests, func(o hardware.Outcome) bool { return o.Result == hardware.Fail },
+			*tests, func(o hardware.TestOutcome) bool { return o.Result == hardware.Fail },
 		) {
 		return r.note(
-			tests, hardware.Outcome{Name: program, Result: hardware.Fail, Note: ended.Error()},
+			tests, hardware.TestOutcome{Name: program, Result: hardware.Fail, Note: ended.Error()},
 		)
 	}
 	return nil
@@ -347,7 +347,7 @@ var unable = regexp.MustCompile(
 // sanitize runs TestShort under one of compute-sanitizer's tools. What the tool
 // itself could not do is "not run", with its words.
 func (r *recorder) sanitize(ctx context.Context, tool string) error {
-	o := hardware.Outcome{Name: tool, Result: hardware.NotRun}
+	o := hardware.TestOutcome{Name: tool, Result: hardware.NotRun}
 	sanitizer, err := find("compute-sanitizer", "/usr/local/cuda/bin/compute-sanitizer")
 	if err != nil {
 		o.Note = err.Error()
@@ -356,8 +356,8 @@ func (r *recorder) sanitize(ctx context.Context, tool string) error {
 	return r.note(&r.evidence.Sanitizer, r.sanitized(ctx, tool, sanitizer))
 }
 
-func (r *recorder) sanitized(ctx context.Context, tool, sanitizer string) hardware.Outcome {
-	o := hardware.Outcome{Name: tool, Result: hardware.NotRun}
+func (r *recorder) sanitized(ctx context.Context, tool, sanitizer string) hardware.TestOutcome {
+	o := hardware.TestOutcome{Name: tool, Result: hardware.NotRun}
 	test, excuse, found := "", "", ""
 	err := r.program(ctx, func(line string) error {
 		if m := outcomeLine.FindStringSubmatch(strings.TrimSpace(line)); m != nil &&
@@ -509,7 +509,7 @@ func (r *recorder) benchCases(ctx context.Context, name string, sizes []int, cas
 	defer w.close()
 	b := &bencher{
 		r:      r,
-		result: hardware.Outcome{Name: name, Result: hardware.Pass},
+		result: hardware.TestOutcome{Name: name, Result: hardware.Pass},
 		first:  map[string][]lockstep.Costs{},
 	}
 	defer os.Setenv(cuda.KernelsVariable, os.Getenv(cuda.KernelsVariable))
@@ -541,7 +541,7 @@ func (r *recorder) benchCases(ctx context.Context, name string, sizes []int, cas
 // bencher times cases, one after the other.
 type bencher struct {
 	r      *recorder
-	result hardware.Outcome
+	result hardware.TestOutcome
 	first  map[string][]lockstep.Costs // by number of routes and policy
 }
 
@@ -623,7 +623,7 @@ func (r *recorder) peers(ctx context.Context, sizes []int) error {
 			err = writePeer(data, w.model, jobs, exact)
 		}
 		if err != nil {
-			o := hardware.Outcome{Name: peerName(n), Result: hardware.NotRun, Note: err.Error()}
+			o := hardware.TestOutcome{Name: peerName(n), Result: hardware.NotRun, Note: err.Error()}
 			if err := r.note(&r.evidence.Others, o); err != nil {
 				return err
 			}
@@ -659,7 +659,7 @@ func rollouts(
 
 // peer times PyTorch at the same work, where there is PyTorch.
 func (r *recorder) peer(ctx context.Context, routes int, data string) error {
-	o := hardware.Outcome{Name: peerName(routes), Result: hardware.NotRun}
+	o := hardware.TestOutcome{Name: peerName(routes), Result: hardware.NotRun}
 	args := []string{"peer.py", "--data", data, "--json"}
 	if r.evidence.CheckDevice() != nil {
 		args = append(args, "--device", "cpu", "--runs", "1")
@@ -736,7 +736,7 @@ func writePeer(folder, modelPath string, jobs []lockstep.Job, exact []lockstep.R
 // profile has Nsight Compute look at one launch, and writes its report and two pages
 // of it beside the evidence.
 func (r *recorder) profile(ctx context.Context) error {
-	o := hardware.Outcome{Name: profileName, Result: hardware.NotRun}
+	o := hardware.TestOutcome{Name: profileName, Result: hardware.NotRun}
 	ncu, err := find("ncu", "/usr/local/cuda/bin/ncu")
 	if err != nil {
 		o.Note = err.Error()

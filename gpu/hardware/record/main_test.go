@@ -141,7 +141,7 @@ SAYS
 	if want := []string{"p/blocks_of_6/g.pid"}; !slices.Equal(r.evidence.Goldens, want) {
 		t.Errorf("goldens %q, want %q", r.evidence.Goldens, want)
 	}
-	want := []hardware.Outcome{
+	want := []hardware.TestOutcome{
 		{Name: "cuda.TestOpen", Result: hardware.Pass},
 		{Name: "gpu.TestGoldens", Result: hardware.Fail},
 		{Name: "gpu.TestLate", Result: hardware.NotRun, Note: "the program ended before it"},

@@ -68,9 +68,9 @@ func steps() []step {
 		step{"bench", 100, (*recorder).bench, others("bench")})
 }
 
-func passed(list []hardware.Outcome, name string) bool {
+func passed(list []hardware.TestOutcome, name string) bool {
 	return slices.ContainsFunc(
-		list, func(o hardware.Outcome) bool { return o.Name == name && o.Result == hardware.Pass },
+		list, func(o hardware.TestOutcome) bool { return o.Name == name && o.Result == hardware.Pass },
 	)
 }
 
@@ -194,7 +194,7 @@ func (r *recorder) pack() error {
 // ptx runs TestShort for one size of block with the PTX, which the driver compiles for the
 // GPU that it finds.
 func (r *recorder) ptx(ctx context.Context) error {
-	o := hardware.Outcome{Name: ptxName, Result: hardware.NotRun}
+	o := hardware.TestOutcome{Name: ptxName, Result: hardware.NotRun}
 	result, ran := "", 0
 	before := os.Getenv(cuda.KernelsVariable)
 	os.Setenv(cuda.KernelsVariable, "ptx")

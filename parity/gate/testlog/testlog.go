@@ -30,12 +30,12 @@ type testEvent struct {
 	Elapsed    float64
 	Output     string
 
-	Origin // of the first line of a file
+	FirstLine // of the first line of a file
 }
 
-// An Origin is the first line of a file: what was checked out when the tests began, and what
+// A FirstLine is the first line of a file: what was checked out when the tests began, and what
 // made them fewer.
-type Origin struct {
+type FirstLine struct {
 	Revision string `json:",omitempty"`
 	Only     string `json:",omitempty"` // LOCKSTEP_ONLY
 	Flags    string `json:",omitempty"` // of go test
@@ -50,14 +50,14 @@ func Here(ctx context.Context, dir, flags string) (line []byte, err error) {
 	command.Dir = dir
 	// none, where this is no checkout: nothing is taken from the log
 	revision, _ := command.Output()
-	origin := Origin{
+	origin := FirstLine{
 		Revision: strings.TrimSpace(string(revision)),
 		Only:     os.Getenv("LOCKSTEP_ONLY"),
 		Flags:    flags,
 	}
 	line, err = json.Marshal(struct {
 		Action string
-		Origin
+		FirstLine
 	}{originAction, origin})
 	return append(line, '\n'), err
 }
@@ -68,7 +68,7 @@ var fewer = regexp.MustCompile(
 )
 
 // Holds is why a log says nothing of the revision that is judged, or says less than it could.
-func (o *Origin) Holds(revision string) error {
+func (o *FirstLine) Holds(revision string) error {
 	switch {
 	case o == nil || o.Revision == "":
 		return errors.New(
@@ -93,7 +93,7 @@ func (o *Origin) Holds(revision string) error {
 
 // A Log is what go test -json tells of tests, in the order in which they began.
 type Log struct {
-	Origin *Origin // nil if nothing says it
+	Origin *FirstLine // nil if nothing says it
 	tests  []*test
 	known  map[testKey]*test
 }
@@ -138,7 +138,7 @@ func (l *Log) Line(data []byte) error {
 		if len(l.tests) > 0 || l.Origin != nil {
 			return errors.New("a log begins in the midst of another one")
 		}
-		l.Origin = &e.Origin
+		l.Origin = &e.FirstLine
 		return nil
 	}
 	built, _, _ := strings.Cut(e.ImportPath, " ")

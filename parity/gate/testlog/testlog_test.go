@@ -180,7 +180,7 @@ func TestOrigin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(&Origin{Only: "g00002/pid", Flags: "-count=1"}, l.Origin); d != "" {
+	if d := cmp.Diff(&FirstLine{Only: "g00002/pid", Flags: "-count=1"}, l.Origin); d != "" {
 		t.Error(d)
 	}
 	if d := cmp.Diff(map[string]bool{"m/a": true}, l.Packages()); d != "" {
