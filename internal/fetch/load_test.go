@@ -1,0 +1,284 @@
+package fetch
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"lockstep/internal/assets"
+	"lockstep/internal/simtest"
+)
+
+// TestLoad has a download begin with nothing, with a part, with all, and with more than a server
+// has: what comes is told with its total, the first byte that is asked for is the one that lacks,
+// and what is there in the end is the server's.
+func TestLoad(t *testing.T) {
+	data := bytes.Repeat([]byte("0123456789"), 20_000)
+	for _, have := range []int{-1, 0, 1, 70_000, len(data) - 1, len(data)} {
+		for _, mode := range []string{"ranges", "whole", "unsized"} {
+			to := filepath.Join(t.TempDir(), "file")
+			if have >= 0 {
+				if err := os.WriteFile(to, data[:have], 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			asked := "none"
+			s, at := server(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				asked = r.Header.Get("Range")
+				switch mode {
+				case "ranges":
+					serve(data).ServeHTTP(w, r)
+				case "whole":
+					w.Header().Set("Content-Length", fmt.Sprint(len(data)))
+					w.Write(data)
+				case "unsized":
+					w.Write(data)
+					w.(http.Flusher).Flush()
+				}
+			}))
+			var done, total int64 = -9, -9
+			s.Progress = func(d, n int64) {
+				if d <= done {
+					t.Errorf("%d bytes after %d", d, done)
+				}
+				done, total = d, n
+			}
+			_, err := s.Load(t.Context(), at, to)
+			wantRange, wantDone, wantTotal := "", int64(len(data)), int64(len(data))
+			if have > 0 {
+				wantRange = fmt.Sprintf("bytes=%d-", have)
+			}
+			if mode == "unsized" {
+				wantTotal = -1
+			}
+			if mode == "ranges" && have == len(data) { // nothing comes
+				wantDone, wantTotal = -9, -9
+			}
+			what := fmt.Sprintf("%s, with %d of %d bytes here", mode, have, len(data))
+			if err != nil || asked != wantRange || done != wantDone || total != wantTotal {
+				t.Errorf("%s: %v, asked for %q, told %d of %d; want %q, %d of %d", what, err, asked,
+					done, total, wantRange, wantDone, wantTotal)
+			}
+			got, err := os.ReadFile(to)
+			if err := errors.Join(err, simtest.Same("the file", got, data)); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	}
+}
+
+// TestLimit: a file may have as many bytes as the limit, those that are here already among them,
+// and what has more is removed.
+func TestLimit(t *testing.T) {
+	data := []byte("0123456789")
+	for _, have := range []int{0, 4} {
+		for limit, good := range map[int64]bool{9: false, 10: true, 11: true} {
+			to := filepath.Join(t.TempDir(), "file")
+			if err := os.WriteFile(to, data[:have], 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s, at := server(t, serve(data))
+			s.Limit = limit
+			_, err := s.Load(t.Context(), at, to)
+			want := fmt.Sprintf("%s: more than the %d bytes that it may have: not used", at, limit)
+			if (err == nil) != good || err != nil && err.Error() != want {
+				t.Errorf("%d bytes here, a limit of %d: %v", have, limit, err)
+			}
+			if _, err := os.Stat(to); (err == nil) != good {
+				t.Errorf("%d bytes here, a limit of %d: the file, %v", have, limit, err)
+			}
+		}
+	}
+}
+
+// TestNothing: a download of which nothing came leaves no file, and one of which something was
+// here before stays.
+func TestNothing(t *testing.T) {
+	for _, have := range []string{"", "part"} {
+		to := filepath.Join(t.TempDir(), "file")
+		if have != "" {
+			if err := os.WriteFile(to, []byte(have), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, at := server(t, http.NotFoundHandler())
+		if _, err := s.Load(t.Context(), at, to); err == nil ||
+			err.Error() != at+": 404 Not Found" {
+			t.Errorf("%q: %v", have, err)
+		}
+		if got, err := os.ReadFile(to); string(got) != have || (err == nil) != (have != "") {
+			t.Errorf("%q was here, now %q (%v)", have, got, err)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := s.Load(ended, at, to); !errors.Is(err, context.Canceled) {
+			t.Errorf("ended: %v", err)
+		}
+	}
+	other := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(other, []byte("part"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, at := server(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Range", "bytes 7-9/10")
+		w.WriteHeader(http.StatusPartialContent)
+	}))
+	const want = `its server was asked to go on at byte 4, and sends "bytes 7-9/10": run the same`
+	if _, err := s.Load(t.Context(), at, other); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+	if _, err := os.Stat(other); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what cannot be gone on with is left: %v", err)
+	}
+}
+
+// TestSecure: redirections are followed nine times, and never from https to what is not.
+func TestSecure(t *testing.T) {
+	to := func(scheme string) *http.Request {
+		return &http.Request{URL: &url.URL{Scheme: scheme, Host: "example.org"}}
+	}
+	const far, open = "redirected 10 times", "redirected to http://example.org, which is not https"
+	for _, c := range []struct {
+		first, next string
+		times       int
+		want        string
+	}{
+		{"https", "https", 1, ""}, {"https", "https", 9, ""}, {"https", "https", 10, far},
+		{"https", "https", 11, far}, {"https", "http", 1, open}, {"https", "http", 10, open},
+		{"http", "http", 9, ""}, {"http", "https", 9, ""}, {"http", "http", 10, far},
+	} {
+		via := []*http.Request{to(c.first)}
+		for len(via) < c.times {
+			via = append(via, to("https"))
+		}
+		err := secure(to(c.next), via)
+		if (err == nil) != (c.want == "") || err != nil && err.Error() != c.want {
+			t.Errorf("%s to %s after %d: %v, want %q", c.first, c.next, c.times, err, c.want)
+		}
+	}
+	// A client does so.
+	var loops *httptest.Server
+	loops = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, loops.URL, http.StatusFound)
+	}))
+	defer loops.Close()
+	if _, err := Default(nil).Load(t.Context(), loops.URL,
+		filepath.Join(t.TempDir(), "file")); err == nil || !strings.Contains(err.Error(), far) {
+		t.Errorf("%v, want %s", err, far)
+	}
+}
+
+// TestRoom: what fits has room, whatever is not known has, and what does not fit is told in MB.
+func TestRoom(t *testing.T) {
+	dir := t.TempDir()
+	free, ok := freeSpace(dir)
+	if !ok {
+		t.Skip("this system does not say how much room there is")
+	}
+	for size, good := range map[int64]bool{
+		-1: true, 0: true, 1: true, int64(free / 2): true, int64(free)*2 + 1<<30: false,
+	} {
+		err := room(dir, size)
+		if (err == nil) != good || err != nil && !strings.HasPrefix(
+			err.Error(), fmt.Sprintf("%s: %d MB are needed, and ", dir, size/1024/1024),
+		) {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+	if _, ok := freeSpace(filepath.Join(dir, "none")); ok {
+		t.Error("a folder that is not there has room")
+	}
+}
+
+// TestHuge: an archive whose files say that they have more bytes than all routes is refused before
+// any is unpacked, also where their sum would be a small number again.
+func TestHuge(t *testing.T) {
+	for _, c := range []struct {
+		sizes []uint64
+		good  bool
+	}{
+		{[]uint64{3}, true}, {[]uint64{unpackedLimit + 1}, false},
+		{[]uint64{unpackedLimit - 2, 3}, false}, {[]uint64{1 << 63, 1 << 63, 3}, false},
+		{[]uint64{1<<64 - 1, 4}, false},
+	} {
+		var b bytes.Buffer
+		z := zip.NewWriter(&b)
+		for i, size := range c.sizes {
+			f, err := z.CreateRaw(&zip.FileHeader{
+				Name: fmt.Sprintf("%d.csv", i), Method: zip.Store, CRC32: 0x352441c2,
+				CompressedSize64: 3, UncompressedSize64: size,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.Write([]byte("abc")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		archive := filepath.Join(t.TempDir(), "a.zip")
+		if err := os.WriteFile(archive, b.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := unpack(t.Context(), archive, filepath.Join(filepath.Dir(archive), "routes"), nil)
+		want := fmt.Sprintf("%s: more than 8589934592 bytes are in it: %v", archive, errForeign)
+		if (err == nil) != c.good || err != nil && err.Error() != want {
+			t.Errorf("sizes %d: %v, want %q", c.sizes, err, want)
+		}
+	}
+}
+
+// TestAsset: what is here is found without a server, alone in its folder.
+func TestAsset(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", home)
+	dir, err := assets.CacheFolder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{"", dir, t.TempDir()} {
+		at := folder
+		if at == "" {
+			at = dir
+		}
+		routes := filepath.Join(at, assets.Routes)
+		if err := errors.Join(os.MkdirAll(routes, 0o700),
+			writeOrigin(routes+".json", Origin{Revision: "abc"})); err != nil {
+			t.Fatal(err)
+		}
+		path, of, err := Asset(t.Context(), "data", "abc", folder, nil)
+		if err != nil || path != routes || of != "abc" {
+			t.Errorf("%q: %s of %s, %v", folder, path, of, err)
+		}
+		if path, _, err := Asset(t.Context(), "data", "other", folder, nil); err == nil {
+			t.Errorf("%q: revision abc is taken for another, in %s", folder, path)
+		}
+		lock, err := Lock(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if path, _, err := Asset(t.Context(), "data", "", folder, nil); err == nil {
+			t.Errorf("%q: two load at once, into %s", folder, path)
+		}
+		if err := lock.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if path, of, err := Asset(ended, "model", "", dir, nil); path != "" || of != "" ||
+		!errors.Is(err, context.Canceled) {
+		t.Errorf("a network that could not be loaded: %q of %q, %v", path, of, err)
+	}
+}
