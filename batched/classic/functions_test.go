@@ -224,3 +224,154 @@ func TestRefuses(t *testing.T) {
 		t.Errorf("what was refused has counted: %s", totals)
 	}
 }
+
+// TestEnded: where nothing resets an environment that has ended, any step of all is refused, given
+// or chosen, and names it, until it is reset; where the next step does, its action is not looked at.
+func TestEnded(t *testing.T) {
+	uniform := uint64(1)
+	make3 := func(mode classic.Autoreset) (classic.Task, classic.Vector, classic.Transition) {
+		task, err := classic.Make("CartPole-v1", 3, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		task.Autoreset = mode
+		v, err := Batched{}.Make(task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := v.Reset(classic.Reset{Seed: 1}); err != nil {
+			t.Fatal(err)
+		}
+		return task, v, classic.NewTransition(task)
+	}
+	right := classic.Actions{Discrete: []int32{1, 1, 1}}
+	fall := func(v classic.Vector, answer *classic.Transition) (ended int) {
+		for range 100 {
+			if err := v.Step(right, answer); err != nil {
+				t.Fatal(err)
+			}
+			for i, over := range answer.Terminated {
+				if over {
+					return i
+				}
+			}
+		}
+		t.Fatal("nothing falls")
+		return 0
+	}
+	task, v, answer := make3(classic.Disabled)
+	i := fall(v, &answer)
+	want := fmt.Sprintf("CartPole-v1: environment %d has ended: reset it before the next step", i)
+	refused := func(t *testing.T) map[string]error {
+		return map[string]error{
+			"Step":     v.Step(right, nil),
+			"StepRows": v.(classic.RowStepper).StepRows(right, nil, make([]float32, 12)),
+			"chosen":   v.Run(t.Context(), classic.Policy{Uniform: &uniform}, 1, nil),
+			"given": v.Run(t.Context(), classic.Policy{Recorded: []classic.Actions{right}}, 1,
+				nil),
+		}
+	}
+	for name, err := range refused(t) {
+		if err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", name, err, want)
+		}
+	}
+	mask := make([]bool, 3)
+	mask[i] = true
+	if err := v.Reset(classic.Reset{Mask: mask, Continue: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Step(right, nil); err != nil {
+		t.Errorf("after its reset: %v", err)
+	}
+	if err := v.Reset(classic.Reset{Seed: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for name, err := range refused(t) {
+		if err != nil {
+			t.Errorf("%s after a reset of all: %v", name, err)
+		}
+	}
+	if got := v.Totals().Steps; got != 4*3 {
+		t.Errorf("%d steps of 3 environments, want 12", got)
+	}
+	if err := v.Reset(classic.Reset{Seed: 1}); err != nil {
+		t.Fatal(err)
+	}
+	record := make([]classic.Transition, 60)
+	for s := range record {
+		record[s] = classic.NewTransition(task)
+	}
+	err := v.Run(t.Context(), classic.Policy{Uniform: &uniform}, 60, record)
+	over := 0
+	for over < 60 && !record[over].Terminated[0] && !record[over].Terminated[1] &&
+		!record[over].Terminated[2] {
+		over++
+	}
+	if err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("step %d: CartPole-v1", over+1)) {
+		t.Errorf("a run in which one ends at step %d: %v", over, err)
+	}
+
+	_, v, answer = make3(classic.NextStep)
+	i = fall(v, &answer)
+	odd := classic.Actions{Discrete: []int32{1, 1, 1}}
+	odd.Discrete[(i+1)%3] = 7
+	if err := v.Step(odd, nil); err == nil || !strings.Contains(err.Error(), fmt.Sprintf(
+		"environment %d: action 7", (i+1)%3,
+	)) {
+		t.Errorf("an action of one that goes on: %v", err)
+	}
+	odd.Discrete[(i+1)%3], odd.Discrete[i] = 1, 7
+	if err := v.Step(odd, nil); err != nil {
+		t.Errorf("the action of one that is reset by the step: %v", err)
+	}
+}
+
+// TestRestoredActions: actions that are drawn go on from any step, in environments that are made
+// anew and have a snapshot, as in those that never stopped.
+func TestRestoredActions(t *testing.T) {
+	uniform := uint64(0) // which is what a block knows before it has drawn
+	policy := classic.Policy{Uniform: &uniform}
+	for _, name := range []string{"CartPole-v1", "Acrobot-v1", "Pendulum-v1"} {
+		task, err := classic.Make(name, 3, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made := func() classic.Vector {
+			v, err := Batched{}.Make(task)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := v.Reset(classic.Reset{Seed: 1}); err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+		for _, steps := range []int{1, 3, 4, 5, 7, 8, 31, 32, 127, 128, 129, 255, 256} {
+			whole := made()
+			if err := whole.Run(t.Context(), policy, steps, nil); err != nil {
+				t.Fatal(err)
+			}
+			shot, err := whole.Snapshot()
+			if err != nil {
+				t.Fatal(err)
+			}
+			other := made()
+			if err := other.Restore(shot); err != nil {
+				t.Fatal(err)
+			}
+			var answers [2][]classic.Transition
+			for k, v := range []classic.Vector{whole, other} {
+				answers[k] = []classic.Transition{
+					classic.NewTransition(task), classic.NewTransition(task),
+				}
+				if err := v.Run(t.Context(), policy, 2, answers[k]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got, want := fmt.Sprint(answers[1]), fmt.Sprint(answers[0]); got != want {
+				t.Errorf("%s, from step %d: %s, want %s", name, steps, got, want)
+			}
+		}
+	}
+}
