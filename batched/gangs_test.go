@@ -3,6 +3,8 @@ package batched_test
 import (
 	"errors"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 
 	"lockstep"
@@ -119,4 +121,23 @@ func (c alone) Update(
 		return 0.25
 	}
 	return math.Mod(float64(c.routes)*target-current, 1)
+}
+
+// TestNoToken: a lataccel that is no number, wherever in what the network sees first, fails the
+// rollout at that step.
+func TestNoToken(t *testing.T) {
+	s := breakingSimulator(t, 1, &calls{})
+	for k := range lockstep.ContextLength {
+		sample := jobs(t, 104, 104)
+		sample[1].Route.TargetLataccel = slices.Clone(sample[1].Route.TargetLataccel)
+		sample[1].Route.TargetLataccel[k] = math.NaN()
+		for i, r := range s.Simulate(t.Context(), sample, lockstep.Options{
+			Shortcuts: lockstep.AllSteps,
+		}) {
+			if i == 0 && r.Err != nil || i == 1 && (r.Err == nil ||
+				!strings.HasSuffix(r.Err.Error(), "step 20: lataccel NaN has no token")) {
+				t.Errorf("row %d is no number: rollout %d: %v", k, i, r.Err)
+			}
+		}
+	}
 }
