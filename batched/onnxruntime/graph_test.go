@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"lockstep"
-	"lockstep/internal/assets/assetstest"
 	"lockstep/internal/model"
 	"lockstep/internal/onnx"
 )
@@ -19,7 +18,7 @@ import (
 // others, and this test must see that.
 func TestGraphs(t *testing.T) {
 	s := newSimulator(t, Config{})
-	data, err := os.ReadFile(assetstest.Model(t))
+	data, err := os.ReadFile(networkPath(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +94,7 @@ func logits(t *testing.T, net network, size int, states [][]float32, tokens [][]
 // TestGraphConstants looks up in the model the numbers that the rebuilt graph has
 // in its place; of some the last bit hardly ever shows in a result.
 func TestGraphConstants(t *testing.T) {
-	data, err := os.ReadFile(assetstest.Model(t))
+	data, err := os.ReadFile(networkPath(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +121,7 @@ func TestGraphConstants(t *testing.T) {
 // TestUnknownNetwork takes a network of the right shapes that is not the known
 // one: it is computed in full, and no parity is claimed.
 func TestUnknownNetwork(t *testing.T) {
-	data, err := os.ReadFile(assetstest.Model(t))
+	data, err := os.ReadFile(networkPath(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"lockstep/batched/onnxruntime/internal/ortlib"
-	"lockstep/internal/assets/assetstest"
 )
 
 // compile makes a shared library of C source.
@@ -47,7 +46,7 @@ const struct base *OrtGetApiBase(void) { return &b; }
 // TestLibraries gives New what is not the library: clear errors of one line, and
 // the process goes on.
 func TestLibraries(t *testing.T) {
-	modelPath, real := assetstest.Model(t), library(t)
+	modelPath, real := networkPath(t), library(t)
 	write := func(data []byte) string {
 		path := filepath.Join(t.TempDir(), "libonnxruntime.so")
 		if err := os.WriteFile(path, data, 0o600); err != nil {
@@ -104,7 +103,7 @@ func TestOldLibrary(t *testing.T) {
 		}
 		return
 	}
-	_, err := New(Config{Library: compile(t, oldLibrary), ModelPath: assetstest.Model(t)})
+	_, err := New(Config{Library: compile(t, oldLibrary), ModelPath: networkPath(t)})
 	if err == nil ||
 		!strings.Contains(err.Error(), "cannot be used, want version "+ortlib.Version) ||
 		strings.Contains(err.Error(), "\n") {

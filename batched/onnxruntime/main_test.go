@@ -11,11 +11,14 @@ import (
 	"testing"
 
 	"lockstep"
+	"lockstep/internal/assets"
 	"lockstep/internal/assets/assetstest"
+	"lockstep/internal/defaults"
 	"lockstep/internal/model"
 	"lockstep/internal/want"
 	"lockstep/parity/schema"
 	"lockstep/reference"
+	"lockstep/routefile"
 )
 
 // library is the path of ONNX Runtime; where it is absent the test is skipped, or
@@ -30,10 +33,24 @@ func library(t testing.TB) string {
 	return path
 }
 
+// networkPath is the official network, or the project's own where that is not here: of the same
+// graph.
+func networkPath(t testing.TB) string {
+	t.Helper()
+	if path, err := assets.Find(assets.Model); err == nil {
+		return path
+	}
+	path, _, err := defaults.Keep()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // newSimulator makes a simulator that ends with the test.
 func newSimulator(t testing.TB, config Config) *Simulator {
 	t.Helper()
-	config.Library, config.ModelPath = library(t), assetstest.Model(t)
+	config.Library, config.ModelPath = library(t), networkPath(t)
 	s, err := New(config)
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +67,7 @@ func newSimulator(t testing.TB, config Config) *Simulator {
 // newReference makes the simulator that has the same arithmetic.
 func newReference(t testing.TB, profile lockstep.Profile) *reference.Simulator {
 	t.Helper()
-	s, err := reference.New(assetstest.Model(t), profile)
+	s, err := reference.New(networkPath(t), profile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,15 +201,33 @@ func results(
 
 var routesOnce sync.Map
 
-// routes are the real ones.
+// routes are the real ones, or as many of the project's own where these are not here.
 func routes(t testing.TB, profile lockstep.Profile) []*lockstep.Route {
 	t.Helper()
 	if r, ok := routesOnce.Load(profile); ok {
 		return r.([]*lockstep.Route)
 	}
 	var all []*lockstep.Route
-	for _, name := range assetstest.RouteNames {
-		all = append(all, assetstest.Route(t, name, profile))
+	if _, err := assets.Find(assets.Routes); err == nil {
+		for _, name := range assetstest.RouteNames {
+			all = append(all, assetstest.Route(t, name, profile))
+		}
+	} else {
+		_, folder, err := defaults.Keep()
+		if err != nil {
+			t.Fatal(err)
+		}
+		files, err := routefile.List(folder, len(assetstest.RouteNames))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			route, err := routefile.Loader{Profile: profile}.Load(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, route)
+		}
 	}
 	routesOnce.Store(profile, all)
 	return all

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"lockstep"
-	"lockstep/internal/assets/assetstest"
 	"lockstep/internal/fingerprint"
 	"lockstep/internal/onnx"
 )
@@ -120,7 +119,7 @@ func TestLeaks(t *testing.T) {
 	}
 	start := 0
 	for i := range 12 {
-		s, err := New(Config{Library: library(t), ModelPath: assetstest.Model(t)})
+		s, err := New(Config{Library: library(t), ModelPath: networkPath(t)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +149,7 @@ func TestClosed(t *testing.T) {
 // TestModels gives New models that are not the network, or damaged.
 func TestModels(t *testing.T) {
 	lib := library(t)
-	data, err := os.ReadFile(assetstest.Model(t))
+	data, err := os.ReadFile(networkPath(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +196,7 @@ func TestModels(t *testing.T) {
 		ModelPath: filepath.Join(t.TempDir(), "none.onnx")}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error %v, want that there is no such file", err)
 	}
-	if _, err := New(Config{Library: lib, ModelPath: assetstest.Model(t),
+	if _, err := New(Config{Library: lib, ModelPath: networkPath(t),
 		Chunk: MaxChunk + 1}); err == nil {
 		t.Error("chunks of any size are accepted")
 	}
@@ -207,7 +206,7 @@ func TestModels(t *testing.T) {
 // its steppers.
 func TestForgotten(t *testing.T) {
 	sessions := func() *pool {
-		s, err := New(Config{ModelPath: assetstest.Model(t), Library: library(t)})
+		s, err := New(Config{ModelPath: networkPath(t), Library: library(t)})
 		if err != nil {
 			t.Fatal(err)
 		}
