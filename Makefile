@@ -265,6 +265,12 @@ histories: HISTORIES ?= 10000
 histories: ## any calls in any order, HISTORIES of them; every call has come after every other
 	$(GO) test ./fuzz -count=1 -timeout 4h -run '^(TestClassic|TestHistory)$$' -rapid.checks=$(HISTORIES) $(TESTFLAGS)
 
+histories-python: HISTORIES ?= 1000
+
+.PHONY: histories-python
+histories-python: ## the same of the Python package, which make test-python installs: simulators, rollouts, environments
+	$(PYTHON_VENV)/bin/pytest $(PYTESTFLAGS) -s --histories $(HISTORIES) $(addprefix python/tests/test_,history.py env_history.py classic_history.py)
+
 # A package's targets are built once: to link them takes longer than many of them run.
 .PHONY: fuzz-ci
 fuzz-ci: ## run every fuzz target for a fixed number of executions

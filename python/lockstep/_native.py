@@ -291,6 +291,19 @@ class Handle:
         return long_call(name, self.id, buffer, **request)
 
 
+class Uncopied:
+    """What a copy would share with, and be at another step than: there is none.
+
+    A deep copy, and what pickle writes, is refused by the handle.
+    """
+
+    def __copy__(self) -> Any:
+        raise TypeError(
+            f"{type(self).__name__}: it is memory of this process and can be neither copied nor "
+            "pickled: make another"
+        )
+
+
 class Turn:
     """A ``with`` block of one thread at a time; a second thread is refused."""
 

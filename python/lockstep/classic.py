@@ -134,7 +134,7 @@ class Rollout:
     truncated: npt.NDArray[np.bool_] | None = None
 
 
-class Snapshot:
+class Snapshot(_native.Uncopied):
     """Where environments are between two steps: states, generators, limits and totals.
 
     Attributes
@@ -538,7 +538,7 @@ class _Core:
         return twin.render()
 
 
-class _Fixed:
+class _Fixed(_native.Uncopied):
     """An environment whose attributes are Gymnasium's, to be read alone."""
 
     _core: _Core
@@ -785,7 +785,7 @@ class VectorEnv(
 
     def _observed(self) -> npt.NDArray[np.float32]:
         if self._copy:
-            return np.ascontiguousarray(self._core.observations.T)
+            return self._core.observations.T.copy()  # of one environment it is contiguous already
         self._observations[...] = self._core.observations.T
         return self._observations
 
@@ -859,7 +859,8 @@ class VectorEnv(
     def totals(self) -> dict[str, Any]:
         """Since all were reset: ``steps``, and of each environment ``rewards`` and ``episodes``.
 
-        ``stats`` says what has passed between host and device, where there is one.
+        The steps are those of all environments together. ``stats`` says what has passed between
+        host and device, where there is one.
         """
         return self._core.totals()
 

@@ -111,6 +111,22 @@ class _Task:
             padded[i, : len(d)] = d  # type: ignore[index]
         return self.routes.simulator.reset(self.routes[picked], draws=padded)
 
+    def chosen(self, options: dict[str, Any] | None) -> int | None:
+        """The route that a reset's options choose, if they do."""
+        for key in set(options or {}) - {"route", "reset_mask"}:
+            raise ValueError(
+                f"options[{key!r:.60}]: there is none such: want 'route', or 'reset_mask' of a "
+                "vector"
+            )
+        route = (options or {}).get("route")
+        if isinstance(route, str):
+            if route not in self.routes.names:
+                raise ValueError(f"options['route']={route!r:.60}: no route has that name")
+            return self.routes.names.index(route)
+        if route is not None and not 0 <= operator.index(route) < len(self.routes):
+            raise ValueError(f"options['route']={route}: want 0 to {len(self.routes) - 1}")
+        return None if route is None else int(route)
+
     def rows(
         self, rollouts: Rollouts, routes: Routes, running: npt.NDArray[np.bool_]
     ) -> npt.NDArray[np.float32]:
@@ -132,25 +148,14 @@ class _Episodes:
 
     def next(self, options: dict[str, Any] | None) -> _Episode:
         """The next episode's route, and its draws if they are not the route's own."""
-        for key in set(options or {}) - {"route", "reset_mask"}:
-            raise ValueError(
-                f"options[{key!r:.60}]: there is none such: want 'route', or 'reset_mask' of a "
-                "vector"
-            )
-        route = (options or {}).get("route")
+        route = self._task.chosen(options)
         if route is None:
             if not self._order:
                 self._order = self._random.permutation(len(self._task.routes)).tolist()[::-1]
             route = self._order.pop()
-        elif isinstance(route, str):
-            if route not in self._task.routes.names:
-                raise ValueError(f"options['route']={route!r:.60}: no route has that name")
-            route = self._task.routes.names.index(route)
-        elif not 0 <= operator.index(route) < len(self._task.routes):
-            raise ValueError(f"options['route']={route}: want 0 to {len(self._task.routes) - 1}")
         if not self._task.seeded:
-            return int(route), []
-        return int(route), [self._random.random(int(self._task.ends[route]) - CONTEXT_LENGTH)]
+            return route, []
+        return route, [self._random.random(int(self._task.ends[route]) - CONTEXT_LENGTH)]
 
 
 class _Arrays:
@@ -216,7 +221,7 @@ class _Cohort:
             to[envs, :-1] = self._task.rows(self.rollouts, self.routes, running)[member]
 
 
-class Env(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
+class Env(_native.Uncopied, gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
     """One car. See the module for what is observed and rewarded.
 
     Parameters
@@ -261,6 +266,7 @@ class Env(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[npt.NDArray[np.float32], dict[str, Any]]:
         """Begin an episode. ``options={"route": 3}`` chooses the route, or its name does."""
+        self._task.chosen(options)  # what is refused changes nothing
         super().reset(seed=None if seed is None else operator.index(seed))
         if seed is not None or self._episodes is None:
             self._episodes = _Episodes(self._task, self.np_random)
@@ -327,7 +333,8 @@ class Env(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
 
 
 class VectorEnv(
-    gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[Any]]
+    _native.Uncopied,
+    gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[Any]],
 ):
     """Many cars, simulated together. The same as :class:`Env` for each, in every bit.
 
@@ -405,6 +412,7 @@ class VectorEnv(
                     "True in it"
                 )
         with self._turn:
+            self._task.chosen(options)  # what is refused changes nothing
             for i in np.flatnonzero(mask):
                 if seeds[i] is not None or self._episodes[i] is None:
                     self._episodes[i] = _Episodes(self._task, seeding.np_random(seeds[i])[0])

@@ -21,7 +21,7 @@ def _array(x: Any) -> Any:
     return x.detach().cpu() if hasattr(x, "detach") else x
 
 
-class Network:
+class Network(_native.Uncopied):
     """An actor: linear layers with ReLU or tanh between them.
 
     The action's distribution is Beta(1 + softplus(y[0]), 1 + softplus(y[1])) over (-1, 1), of which

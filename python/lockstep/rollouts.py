@@ -41,7 +41,7 @@ def spread(values: Any, shape: tuple[int, ...], what: str) -> npt.NDArray[Any]:
     return np.broadcast_to(array, shape)
 
 
-class Rollouts:
+class Rollouts(_native.Uncopied):
     """N rollouts in step. Made by :meth:`lockstep.Simulator.reset`.
 
     A rollout ends at step 500, or at its route's end. One that fails leaves the others alone.
@@ -327,7 +327,7 @@ class Rollouts:
         self._learn()
 
 
-class Snapshot:
+class Snapshot(_native.Uncopied):
     """The state of rollouts between two steps.
 
     Attributes
@@ -519,7 +519,7 @@ class Snapshot:
         return {"expected": flat[n : 2 * n].copy()} | one | past
 
 
-class Candidates:
+class Candidates(_native.Uncopied):
     """M continuations of rollouts. Made by :meth:`Snapshot.fork`.
 
     Attributes

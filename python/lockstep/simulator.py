@@ -64,7 +64,7 @@ class Route:
         return len(self.target_lataccel)
 
 
-class Routes(Sequence[Route]):
+class Routes(_native.Uncopied, Sequence[Route]):
     """Routes that a simulator has loaded. Made by :meth:`Simulator.load`.
 
     ``routes[3]`` is a :class:`Route`; ``routes[10:20]`` and ``routes[[3, 3, 5]]`` are
@@ -302,7 +302,7 @@ def count_workers(asked: int | None) -> int:
     return os.cpu_count() or 1
 
 
-class Simulator:
+class Simulator(_native.Uncopied):
     """An engine with a network.
 
     Parameters

@@ -19,7 +19,7 @@ STEPS = COST_END_IDX - CONTROL_START_IDX
 ARRAY_BYTES = STEPS * (2 * 8 + 4 * 4) + 3 * 8
 
 
-class Experience:
+class Experience(_native.Uncopied):
     """Rollouts driven by a network. Made by :meth:`lockstep.Simulator.collect`.
 
     All arrays begin with (R, 400): R rollouts, and the steps from 100 on; 0 where a rollout had no

@@ -19,7 +19,10 @@ var objects = struct {
 	all  map[int64]any
 }{all: map[int64]any{}}
 
-var errClosed = errors.New("it has been closed")
+var (
+	errClosed          = errors.New("it has been closed")
+	errSimulatorClosed = fmt.Errorf("the rollouts' simulator: %w", errClosed)
+)
 
 // closer is an object that holds more than memory.
 type closer interface{ Close() error }

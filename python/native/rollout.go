@@ -54,7 +54,11 @@ func (c controllerSpec) policy(
 		}
 		actions := map[string][]float64{}
 		for i, r := range of {
-			actions[r.Name] = c.Tables[i]
+			name := r.Name
+			for k := 2; actions[name] != nil; k++ { // see own
+				name = fmt.Sprintf("%s (%d)", r.Name, k)
+			}
+			actions[name] = c.Tables[i]
 		}
 		p, err := lockstep.NewTable(actions)
 		return p, none, usage(err)
@@ -69,6 +73,16 @@ func (c controllerSpec) policy(
 	}
 	p, err := kind.New(c.Gains)
 	return p, none, usage(err)
+}
+
+// own is the policy as route i has it. A table knows routes by their names, so that of several of
+// one name, or of one route several times, each but the first has a table of its own.
+func (c controllerSpec) own(p lockstep.Policy, of routes, i int) lockstep.Policy {
+	t, ok := p.(*lockstep.Table)
+	if !ok || c.Tables == nil || &t.Actions[of[i].Name][0] == &c.Tables[i][0] {
+		return p
+	}
+	return &lockstep.Table{Name: t.Name, Actions: map[string][]float64{of[i].Name: c.Tables[i]}}
 }
 
 type rolloutRequest struct {
@@ -103,8 +117,8 @@ func rollout(t *task, s *simulator, q rolloutRequest, buffer []byte) (_ any, err
 		}
 		defer func() { err = errors.Join(err, done()) }()
 		answer.Names = append(answer.Names, policy.String())
-		for _, route := range picked {
-			jobs = append(jobs, lockstep.Job{Route: route, Policy: policy})
+		for i, route := range picked {
+			jobs = append(jobs, lockstep.Job{Route: route, Policy: spec.own(policy, picked, i)})
 		}
 	}
 	options := lockstep.Options{Shortcuts: lockstep.CostOnly}

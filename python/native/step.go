@@ -358,7 +358,12 @@ type forkRequest struct {
 }
 
 // fork begins candidates from a snapshot of the rollouts.
-func fork(t *task, r *roll, q forkRequest, _ []byte) (any, error) {
+func fork(t *task, r *roll, q forkRequest, _ []byte) (_ any, err error) {
+	done, err := r.simulator.use(t)
+	if err != nil {
+		return nil, errSimulatorClosed
+	}
+	defer func() { err = done(err) }()
 	s, err := get[*lockstep.Snapshot](q.Snapshot)
 	if err != nil {
 		return nil, err
@@ -379,7 +384,12 @@ func fork(t *task, r *roll, q forkRequest, _ []byte) (any, error) {
 func slopes(t *task, r *roll, q struct {
 	Snapshot int64
 	Nudges   engines.Nudges
-}, buffer []byte) (any, error) {
+}, buffer []byte) (_ any, err error) {
+	done, err := r.simulator.use(t)
+	if err != nil {
+		return nil, errSimulatorClosed
+	}
+	defer func() { err = done(err) }()
 	s, err := get[*lockstep.Snapshot](q.Snapshot)
 	if err != nil {
 		return nil, err

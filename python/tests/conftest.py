@@ -74,3 +74,15 @@ def tiny_routes(sim, tmp_path_factory):
     for i, rows in enumerate([102, 109, 103, 106, 104]):
         write_route(folder / f"{i:05}.csv", rows, 1 + i / 3)
     return sim.load(folder, cache=False)
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--histories", type=int, default=15, help="how many of calls in any order; 1000: every pair"
+    )
+
+
+@pytest.fixture(scope="session")
+def histories(request):
+    """How many histories a machine of them makes."""
+    return request.config.getoption("--histories")

@@ -137,12 +137,13 @@ def test_vector_is_gymnasiums(name, n, mode, seed):
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.value)
+@pytest.mark.parametrize("n", [1, 3])
 @pytest.mark.parametrize("name", NAMES)
-def test_what_was_returned_stays(name, mode, seed):
+def test_what_was_returned_stays(name, n, mode, seed):
     """Later calls change nothing of it."""
 
     def made():
-        return drive(classic.VectorEnv(name, 3, mode, max_episode_steps=20), seed, 45, None)
+        return drive(classic.VectorEnv(name, n, mode, max_episode_steps=20), seed, 45, None)
 
     for kept, seen in zip(list(made()), [copy.deepcopy(got) for got in made()], strict=True):
         assert all(equal(x, y) for x, y in zip(kept, seen, strict=True))

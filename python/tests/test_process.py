@@ -85,7 +85,7 @@ def test_copies_are_refused(sim, short_routes):
         lockstep.VectorEnv(2, short_routes),
         lockstep.Env(short_routes),
     ):
-        for way in (copy.deepcopy, pickle.dumps):
+        for way in (copy.copy, copy.deepcopy, pickle.dumps):
             with pytest.raises(TypeError, match="neither copied nor pickled"):
                 way(thing)
 

@@ -100,6 +100,19 @@ def test_shapes_and_names(sim, short_routes, tmp_path):
     assert os.listdir(tmp_path) == ["costs.parquet"]
 
 
+def test_a_table_has_a_row_for_each_route(sim, short_routes):
+    """Also where one route is there twice, with other actions."""
+    table = np.random.default_rng(4).uniform(-2, 2, (3, 400))
+    got = sim.rollout(short_routes[[3, 3, 1]], table, trajectory=True)
+    for i, route in enumerate([3, 3, 1]):
+        want = sim.rollout(short_routes[[route]], table[[i]], trajectory=True)
+        rows = short_routes.rows[route]
+        assert got.costs[0, i].tobytes() == want.costs[0, 0].tobytes()
+        assert got.action[0, i, :rows].tobytes() == want.action[0, 0].tobytes()
+    names = sim.rollout(short_routes[[3, 3, 1]], table[[1, 0, 2]]).controllers
+    assert names != got.controllers
+
+
 def test_means_are_those_of_columns():
     """The challenge's program has a column for each cost, and leaves out what is no number."""
     costs = np.random.default_rng(3).uniform(1, 300, (2, 1003, 3))
