@@ -2,6 +2,7 @@ package engines
 
 import (
 	"context"
+	"math"
 	"strings"
 	"testing"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // TestWide holds networks of the winner's size, with tanh, and that declare what they see to
-// the reference, step by step; where they are collected, too. The GPU's kernels refuse them.
+// the reference, step by step; where they are collected, too.
 func TestWide(t *testing.T) {
 	c := config(t)
 	routes := policyRoutes(t, 2)
@@ -34,10 +35,6 @@ func TestWide(t *testing.T) {
 		t.Run(e.Name, func(t *testing.T) {
 			s := e.ForTest(t, c)
 			got := roll(s, jobs, options)
-			if strings.Contains(e.Folder, "gpu") {
-				refused(t, s, jobs, got)
-				return
-			}
 			if profile := s.Profile(); want == nil || profile != c.Profile {
 				c.Profile = profile
 				r, err := Reference().New(c)
@@ -51,22 +48,6 @@ func TestWide(t *testing.T) {
 				collectsWhatItSees(t, s, p, routes[:1+i%2], want[2*i].steps)
 			}
 		})
-	}
-}
-
-// refused holds a GPU's engine to its refusal, which says what it does not compute.
-func refused(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job, got []rolled) {
-	t.Helper()
-	for i, g := range got {
-		if g.result.Err == nil ||
-			!strings.Contains(g.result.Err.Error(), "the GPU's kernels compute") {
-			t.Errorf("job %d: %v", i, g.result.Err)
-		}
-	}
-	options := lockstep.Options{Shortcuts: lockstep.CostOnly}
-	if _, err := s.Reset(context.Background(), jobs, options); err == nil ||
-		!strings.Contains(err.Error(), "the GPU's kernels compute") {
-		t.Errorf("steps: %v", err)
 	}
 }
 
@@ -100,5 +81,69 @@ func collectsWhatItSees(
 	}
 	if err := simtest.Same("the last observation alone", row, want[last*len(row):]); err != nil {
 		t.Errorf("%v of %v: %v", p, s.Name(), err)
+	}
+}
+
+// TestWideNaN: what a network sees and is NaN ends its rollout where the reference ends it, in
+// the reference's words: an element that is declared, and any of the observation that is not, if
+// one of its elements is declared. What nobody sees ends nothing.
+func TestWideNaN(t *testing.T) {
+	c := config(t)
+	route := policyRoutes(t, 1)[0]
+	route.AEgo = append([]float64{}, route.AEgo...)
+	route.AEgo[20] = math.NaN() // of the past, which no observation has that is not declared
+	late := policyRoutes(t, 2)[1]
+	late.VEgo = append([]float64{}, late.VEgo...)
+	late.VEgo[115] = math.NaN()
+	of := func(texts ...string) *lockstep.Network {
+		sees, err := lockstep.ParseSees(texts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		layer := lockstep.Layer{Inputs: len(sees), Outputs: 2, Bias: make([]float32, 2)}
+		layer.Weights = make([]float32, 2*len(sees))
+		n, err := lockstep.NewSeeing(sees, []lockstep.Layer{layer}, 0.25)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	cases := []struct {
+		route *lockstep.Route
+		of    *lockstep.Network
+		want  string
+	}{
+		{route, of("v[0]", "roll[0]-a[-80]"), "step 100: observation[1] (roll[0]-a[-80]) is NaN"},
+		{route, of("a[-79]", "a[49]"), ""},
+		{late, of("target[0]", "v[3]-v[2]"), "step 112: observation[1] (v[3]-v[2]) is NaN"},
+		{late, of("target[0]", "observation[0]"), "step 100: observation[170] (v ego plan 14) is NaN"},
+	}
+	var jobs []lockstep.Job
+	for _, x := range cases {
+		jobs = append(jobs, lockstep.Job{Route: x.route, Policy: x.of})
+	}
+	whole := []lockstep.Job{{Route: policyRoutes(t, 2)[1], Policy: cases[3].of}}
+	options := lockstep.Options{Shortcuts: lockstep.CostOnly}
+	for _, e := range Checked() {
+		t.Run(e.Name, func(t *testing.T) {
+			s := e.ForTest(t, c)
+			for i, g := range roll(s, jobs, options) {
+				want := cases[i].want
+				if err := g.result.Err; want == "" && err != nil ||
+					want != "" && (err == nil || !strings.HasSuffix(err.Error(), want)) {
+					t.Errorf("%v: %v, want %q", cases[i].of.Sees, err, want)
+				}
+			}
+			broken, err := s.Collect(context.Background(), whole)
+			if err != nil || broken.Results[0].Err != nil {
+				t.Fatal(err, broken.Results[0].Err)
+			}
+			broken.Lataccel[3] = math.NaN()
+			const want = "step 104: observation[1] (lataccel) is NaN"
+			err = s.Observe(broken, []lockstep.Place{{Step: 3}, {Step: 4}}, make([]float32, 4))
+			if err == nil || !strings.HasSuffix(err.Error(), want) {
+				t.Errorf("observed: %v, want %q", err, want)
+			}
+		})
 	}
 }

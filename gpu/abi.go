@@ -36,14 +36,20 @@ type (
 	routeBlock struct {
 		Rows, First int64
 	}
+	seenBlock struct {
+		Of, At, Less, LessAt int64
+		Shift, Unit          float64
+	}
 	layerBlock struct {
-		Inputs, Outputs int64
-		Weights         driver.Pointer
+		Inputs, Outputs, Tanh int64
+		Weights               driver.Pointer
 	}
 	actorBlock struct {
-		Scale  float64
-		Layers int64
-		Layer  [lockstep.MaxLayers]layerBlock
+		Scale              float64
+		Declared, Contract int64
+		Sees               driver.Pointer
+		Layers             int64
+		Layer              [lockstep.MaxLayers]layerBlock
 	}
 	jobBlock struct {
 		Route        int64
@@ -75,6 +81,8 @@ type (
 		RollLataccel, VEgo, AEgo, Target driver.Pointer
 		Lataccel, Action                 driver.Pointer
 		Stride                           int64
+		Sees                             driver.Pointer
+		Inputs                           int64
 		Out                              driver.Pointer
 	}
 	traceBlock struct {
@@ -84,7 +92,7 @@ type (
 		States                             [4 * lockstep.ContextLength]float32
 		Logits, Probs                      [lockstep.VocabSize]float32
 		CDF                                [lockstep.VocabSize]float64
-		Observation                        [lockstep.ObservationSize]float32
+		Observation                        [lockstep.MaxWidth]float32
 		Actor                              [lockstep.ActorSize]float32
 		Raw                                float64
 	}
@@ -105,7 +113,7 @@ const (
 )
 
 // interfaceVersion is kVersion of kernels/layout.cuh, lockstep_layout's first word.
-const interfaceVersion = 5
+const interfaceVersion = 6
 
 // variant is a kernel for blocks of so many routes.
 type variant struct{ routes, shared int }

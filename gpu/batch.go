@@ -33,6 +33,7 @@ type shape struct {
 	jobs, routes, rows int // rows of the columns of all routes
 	tables             int // jobs that have one
 	networks, weights  int // that steer, and the numbers of all
+	sees               int // that the networks declare
 	stride             int // steps of the histories
 	steps              int // that one launch runs at most
 }
@@ -42,7 +43,8 @@ type shape struct {
 type places struct {
 	commands                           int64 // all that goes up for a step
 	routes, job, steer, columns        int64
-	tables, actors, weights, past      int64
+	tables, actors, weights, sees      int64
+	past                               int64
 	teacher                            int64
 	upEnd                              int64
 	trace                              int64 // what comes down begins here
@@ -82,6 +84,7 @@ func (s shape) places() places {
 	p.tables = place(s.tables*lockstep.TableSteps, float)
 	p.actors = place(s.networks, unsafe.Sizeof(actorBlock{}))
 	p.weights = place(s.weights, unsafe.Sizeof(float32(0)))
+	p.sees = place(s.sees, unsafe.Sizeof(seenBlock{}))
 	if s.past != nil {
 		p.past = place(2*len(s.past.Rollouts)*s.past.Step, float)
 	}
@@ -167,6 +170,7 @@ func fit(tasks []*task, k kind, room int64) shape {
 				networks[p] = true
 				next.networks++
 				next.weights += kernels.ActorSize(p)
+				next.sees += len(p.Sees)
 			}
 		}
 		next.stride = max(next.stride, t.end)
@@ -427,8 +431,8 @@ func (b *batch) result(j int) lockstep.Result {
 	return result
 }
 
-// err is why a job ended early, or nil.
-func (s statusBlock) err() error {
+// err is why a job with such a policy ended early, or nil.
+func (s statusBlock) err(policy lockstep.Policy) error {
 	switch s.Code {
 	case statusOK:
 		return nil
@@ -442,7 +446,7 @@ func (s statusBlock) err() error {
 	case statusNoController:
 		return fmt.Errorf("the kernel has no policy of kind %v", s.Value)
 	case statusNoObservation:
-		return notObserved(int(s.Value))
+		return notObserved(policy, int(s.Value))
 	}
 	return fmt.Errorf("the kernel ended with code %d, which this program does not know", s.Code)
 }

@@ -49,7 +49,7 @@ func (s *Simulator) CollectOnDevice(
 
 // allocate makes room, and puts the routes there.
 func (x *experience) allocate(c *connection) (err error) {
-	all, n := newExcerpt(x.training), len(x.training.Jobs)
+	all, n := newExcerpt(x.training, declaredBy(x.training)), len(x.training.Jobs)
 	for i := range n {
 		route := x.training.Jobs[i].Route
 		all.rollouts = append(all.rollouts, i)

@@ -139,7 +139,7 @@ func (r *run) collect(b *batch, k kind, outcomes []outcome) (trace []byte, err e
 	for j := range outcomes {
 		o := &outcomes[j]
 		if o.err == nil {
-			o.err, o.step = statuses[j].err(), int(statuses[j].Step)
+			o.err, o.step = statuses[j].err(o.task.job.Policy), int(statuses[j].Step)
 		}
 		if !last || o.err != nil {
 			continue
@@ -192,8 +192,8 @@ func observe(job *lockstep.Job, step int, t *traceBlock) error {
 	if t.Network != 0 {
 		s.Tokens, s.States, s.Logits, s.Probs, s.CDF = t.Tokens[:], t.States[:], t.Logits[:], t.Probs[:], t.CDF[:]
 	}
-	if _, ok := job.Policy.(*lockstep.Network); ok && step >= lockstep.ControlStartIdx {
-		s.Observation, s.Actor, s.Raw = t.Observation[:], t.Actor[:], t.Raw
+	if n, ok := job.Policy.(*lockstep.Network); ok && step >= lockstep.ControlStartIdx {
+		s.Observation, s.Actor, s.Raw = t.Observation[:n.Inputs()], t.Actor[:], t.Raw
 	}
 	return guard.Do(func() { job.Observe(&s) })
 }

@@ -1,9 +1,6 @@
 package gpu
 
 import (
-	"errors"
-	"fmt"
-	"slices"
 	"unsafe"
 
 	"lockstep"
@@ -30,29 +27,8 @@ func beyondPID(job *lockstep.Job) bool {
 	return true
 }
 
-// computable refuses networks for which the kernels have no code.
-func computable(job *lockstep.Job) error {
-	n, ok := job.Policy.(*lockstep.Network)
-	if !ok {
-		return nil
-	}
-	tanh := slices.ContainsFunc(n.Layers, func(l lockstep.Layer) bool { return l.Tanh })
-	switch {
-	case n.Sees != nil:
-		return errors.New("a network that declares what it observes: the GPU's kernels compute " +
-			"the observation of 256 numbers alone; reference and batched compute this")
-	case n.Width() > lockstep.SumPanel:
-		return fmt.Errorf("a network with a layer of %d: the GPU's kernels compute up to %d; "+
-			"reference and batched compute this", n.Width(), lockstep.SumPanel)
-	case tanh:
-		return errors.New("a network with tanh: the GPU's kernels compute ReLU; " +
-			"reference and batched compute this")
-	}
-	return nil
-}
-
-// kind is what a job needs of a launch, or why the kernels cannot compute it.
-func (r *run) kind(job *lockstep.Job) (kind, error) {
+// kind is what a job needs of a launch.
+func (r *run) kind(job *lockstep.Job) kind {
 	return kind{
 		commands:   kindOf(job.Policy) == hostKind,
 		policies:   beyondPID(job),
@@ -62,14 +38,14 @@ func (r *run) kind(job *lockstep.Job) (kind, error) {
 		trajectory: r.opts.Trajectory,
 		training:   r.training != nil,
 		kept:       r.kept != nil,
-	}, computable(job)
+	}
 }
 
 // parameters writes the policies of a batch's jobs, which go up with the rest of it.
 type parameters struct {
 	*batch
-	tables, networks, weights int // that are written
-	actors                    map[*lockstep.Network]driver.Pointer
+	tables, networks, weights, sees int // that are written
+	actors                          map[*lockstep.Network]driver.Pointer
 }
 
 // job is a job with its policy; its tables and weights are written where the device
@@ -105,13 +81,32 @@ func (p *parameters) actor(n *lockstep.Network) driver.Pointer {
 	p.networks++
 	block := &up[actorBlock](p.batch, p.at.actors, p.networks)[at]
 	*block = actorBlock{Scale: n.Scale, Layers: int64(len(n.Layers))}
+	if n.Sees != nil {
+		block.Declared, block.Sees = int64(len(n.Sees)), p.device(p.at.sees+int64(p.sees)*seenBytes)
+		block.Contract = int64(btoi(lockstep.LooksAtObservation(n.Sees)))
+		writeSees(up[seenBlock](p.batch, p.at.sees, p.sees+len(n.Sees))[p.sees:], n.Sees)
+		p.sees += len(n.Sees)
+	}
 	for i := range n.Layers {
 		inputs, outputs, numbers := kernels.PackLayer(&n.Layers[i])
 		block.Layer[i] = layerBlock{
-			int64(inputs), int64(outputs), p.device(p.at.weights + int64(4*p.weights)),
+			int64(inputs), int64(outputs), int64(btoi(n.Layers[i].Tanh)),
+			p.device(p.at.weights + int64(4*p.weights)),
 		}
 		copy(up[float32](p.batch, p.at.weights, p.weights+len(numbers))[p.weights:], numbers)
 		p.weights += len(numbers)
 	}
 	return p.device(p.at.actors + int64(at)*int64(unsafe.Sizeof(*block)))
+}
+
+// seenBytes is the size of what a network declares for a number.
+const seenBytes = int64(unsafe.Sizeof(seenBlock{}))
+
+// writeSees writes what a network declares.
+func writeSees(to []seenBlock, sees []lockstep.Seen) {
+	for i, e := range sees {
+		to[i] = seenBlock{
+			int64(e.Of), int64(e.At), int64(e.Less), int64(e.LessAt), e.Shift, e.Unit,
+		}
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"lockstep"
+	recorded "lockstep/golden/policies"
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
 	"lockstep/internal/simtest"
@@ -43,7 +44,8 @@ func network(hidden ...int) *lockstep.Network {
 	return n
 }
 
-// everyKind is a job of each kind, and two networks; one samples, one expects.
+// everyKind is a job of each kind, and four networks, one of them with tanh, of sums of several
+// chains, and with an observation of its own; two sample, one expects.
 func everyKind(route *lockstep.Route) []lockstep.Job {
 	actions := make([]float64, lockstep.TableSteps)
 	for i := range actions {
@@ -53,7 +55,12 @@ func everyKind(route *lockstep.Route) []lockstep.Job {
 	if err != nil {
 		panic(err)
 	}
-	wide, narrow := network(256, 40), network(3)
+	wide, narrow, deep := network(256, 40), network(3), network(512, 320, 300)
+	deep.Layers[1].Tanh = true
+	declared, err := recorded.Wide()
+	if err != nil {
+		panic(err)
+	}
 	pidff := lockstep.PIDFF{
 		P:      0.2,
 		I:      0.1,
@@ -66,9 +73,11 @@ func everyKind(route *lockstep.Route) []lockstep.Job {
 	return []lockstep.Job{
 		{Route: route, Policy: wide},
 		{Route: route, Policy: pidff},
+		{Route: route, Policy: declared, Sampling: &lockstep.Sampling{Seed: 3, ID: 1}},
 		{Route: route, Policy: narrow, Sampling: &lockstep.Sampling{Seed: 1 << 40, ID: 7}},
 		{Route: route, Policy: table},
 		{Route: route, Policy: lockstep.DefaultPID(), Expected: true},
+		{Route: route, Policy: deep},
 		{Route: route, Policy: wide},
 	}
 }

@@ -330,15 +330,12 @@ func (r *run) group(jobs []lockstep.Job) []*group {
 		if err == nil && t.job.Policy == nil {
 			err = errors.New("no controller of type <nil>")
 		}
-		var needs kind
-		if err == nil {
-			needs, err = r.kind(t.job)
-		}
 		if err != nil {
 			r.fail(t, 0, err)
 			continue
 		}
 		t.end = t.job.End(r.opts.Shortcuts)
+		needs := r.kind(t.job)
 		at := slices.IndexFunc(groups, func(g *group) bool { return g.kind == needs })
 		if at < 0 {
 			at = len(groups)

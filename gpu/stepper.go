@@ -22,11 +22,6 @@ func (s *Simulator) Reset(
 	if err := stepping.Check(jobs, opts); err != nil {
 		return nil, err
 	}
-	for i := range jobs {
-		if err := computable(&jobs[i]); err != nil {
-			return nil, fmt.Errorf("job %d: %w", i, jobs[i].Failed(0, err))
-		}
-	}
 	jobs = slices.Clone(jobs)
 	k := kind{commands: true, trajectory: opts.Trajectory, teacher: jobs[0].Teacher != nil}
 	var tasks []*task
@@ -168,7 +163,8 @@ func (r *rollouts) observe(c *connection, step int, into *driver.Pointer) (err e
 	k := observingBlock{
 		Step: int64(step), End: math.MaxInt64, Job: l.Job, Status: l.Status, Routes: l.Routes,
 		RollLataccel: l.RollLataccel, VEgo: l.VEgo, AEgo: l.AEgo, Target: l.Target,
-		Lataccel: l.Lataccel + 8*from, Action: l.Action + 8*from, Stride: l.Stride, Out: *into,
+		Lataccel: l.Lataccel + 8*from, Action: l.Action + 8*from, Stride: l.Stride,
+		Inputs: lockstep.ObservationSize, Out: *into,
 	}
 	if lockstep.Shortcuts(l.Shortcuts)&lockstep.StopAtCostEnd != 0 {
 		k.End = lockstep.CostEndIdx
@@ -207,7 +203,7 @@ func (r *rollouts) Observe(ctx context.Context, step int, running []int, into []
 	for _, j := range running {
 		row := all[size*j:][:size]
 		if k := slices.IndexFunc(row, func(x float32) bool { return x != x }); k >= 0 {
-			return r.tasks[j].job.Failed(step, notObserved(k))
+			return r.tasks[j].job.Failed(step, notObserved(nil, k))
 		}
 		copy(into[size*j:], row)
 	}
@@ -284,7 +280,7 @@ func (r *rollouts) Step(
 			r.failJob(j, err)
 		default:
 			status := r.batch.last[j]
-			if failed := status.err(); failed != nil {
+			if failed := status.err(t.job.Policy); failed != nil {
 				r.failJob(j, failed)
 				continue
 			}
@@ -354,7 +350,7 @@ func (r *rollouts) launchAt(step int, commands, lataccels driver.Pointer) error 
 // Failure is a rollout's, as of the last Fetch.
 func (r *rollouts) Failure(j int) (step int, err error) {
 	status := r.batch.last[j]
-	if err = status.err(); err == nil {
+	if err = status.err(r.tasks[j].job.Policy); err == nil {
 		return 0, nil
 	}
 	step = int(status.Step)

@@ -68,31 +68,68 @@ func (s *Simulator) Observe(e *lockstep.Experience, places []lockstep.Place, int
 	if err != nil {
 		return err
 	}
-	for len(places) > 0 {
-		n, err := s.observe(e, places, into)
-		if err != nil {
+	sees := declaredBy(e)
+	if lockstep.LooksAtObservation(sees) { // which may not be NaN anywhere
+		const size = lockstep.ObservationSize
+		if err := s.observeAll(e, nil, places, make([]float32, len(places)*size)); err != nil {
 			return err
 		}
-		for i, p := range places[:n] {
-			for k, x := range into[i*lockstep.ObservationSize:][:lockstep.ObservationSize] {
-				if x != x {
-					return e.Jobs[p.Rollout].Failed(lockstep.ControlStartIdx+p.Step, notObserved(k))
-				}
-			}
-		}
-		places, into = places[n:], into[n*lockstep.ObservationSize:]
+	}
+	return s.observeAll(e, sees, places, into)
+}
+
+// declaredBy is what the networks of rollouts declare that they observe: all the same.
+func declaredBy(e *lockstep.Experience) []lockstep.Seen {
+	if len(e.Jobs) == 0 {
+		return nil
+	}
+	if n, ok := e.Jobs[0].Policy.(*lockstep.Network); ok && n != nil {
+		return n.Sees
 	}
 	return nil
 }
 
-// notObserved is why there is no observation.
-func notObserved(element int) error {
-	return fmt.Errorf("%s is NaN", lockstep.ObservationElement(element))
+// observeAll computes observations of what is declared, or of the one that is not.
+func (s *Simulator) observeAll(
+	e *lockstep.Experience, sees []lockstep.Seen, places []lockstep.Place, into []float32,
+) error {
+	for len(places) > 0 {
+		n, size, err := s.observe(e, sees, places, into)
+		if err != nil {
+			return err
+		}
+		for i, p := range places[:n] {
+			for k, x := range into[i*size:][:size] {
+				if x != x {
+					var policy lockstep.Policy
+					if sees != nil {
+						policy = e.Jobs[p.Rollout].Policy
+					}
+					return e.Jobs[p.Rollout].Failed(
+						lockstep.ControlStartIdx+p.Step, notObserved(policy, k),
+					)
+				}
+			}
+		}
+		places, into = places[n:], into[n*size:]
+	}
+	return nil
+}
+
+// notObserved is why there is no observation: of what a policy declares, or from MaxWidth on and
+// without a policy of the observation that is not declared.
+func notObserved(policy lockstep.Policy, element int) error {
+	name := lockstep.ObservationElement
+	if n, ok := policy.(*lockstep.Network); ok && element < lockstep.MaxWidth {
+		name = n.Element
+	}
+	return fmt.Errorf("%s is NaN", name(element%lockstep.MaxWidth))
 }
 
 // excerpt is what some places of an experience are observed from.
 type excerpt struct {
 	*lockstep.Experience
+	sees     []lockstep.Seen // nil is the observation that is not declared
 	places   []lockstep.Place
 	rollouts []int // that the places are of, in the order in which they go up
 	routes   []*lockstep.Route
@@ -102,8 +139,10 @@ type excerpt struct {
 	route   map[*lockstep.Route]int
 }
 
-func newExcerpt(e *lockstep.Experience) *excerpt {
-	return &excerpt{Experience: e, rollout: map[int]int{}, route: map[*lockstep.Route]int{}}
+func newExcerpt(e *lockstep.Experience, sees []lockstep.Seen) *excerpt {
+	return &excerpt{
+		Experience: e, sees: sees, rollout: map[int]int{}, route: map[*lockstep.Route]int{},
+	}
 }
 
 // take takes places, from the first on, while they fit a room.
@@ -143,13 +182,17 @@ func (x *excerpt) layout(from driver.Pointer) (k observingBlock, total int64) {
 	k.Places = place(len(x.places), unsafe.Sizeof(placeBlock{}))
 	k.Route = place(len(x.rollouts), word)
 	k.Routes = place(len(x.routes), unsafe.Sizeof(routeBlock{}))
+	k.Inputs = lockstep.ObservationSize
+	if x.sees != nil {
+		k.Sees, k.Inputs = place(len(x.sees), uintptr(seenBytes)), int64(len(x.sees))
+	}
 	for _, column := range []*driver.Pointer{&k.RollLataccel, &k.VEgo, &k.AEgo, &k.Target} {
 		*column = place(x.rows, float)
 	}
 	k.Lataccel = place(len(x.rollouts)*lockstep.ExperienceSteps, float)
 	k.Action = place(len(x.rollouts)*lockstep.ExperienceSteps, float)
 	k.Stride = lockstep.ExperienceSteps
-	k.Out = place(len(x.places)*lockstep.ObservationSize, unsafe.Sizeof(float32(0)))
+	k.Out = place(len(x.places)*int(k.Inputs), unsafe.Sizeof(float32(0)))
 	return k, all.end
 }
 
@@ -172,12 +215,13 @@ func (x *excerpt) write(host []byte) {
 	x.writeRoutes(host)
 }
 
-// writeRoutes writes the routes, and which each rollout has.
+// writeRoutes writes the routes, which each rollout has, and what is declared.
 func (x *excerpt) writeRoutes(host []byte) {
 	k, _ := x.layout(0)
 	for i, rollout := range x.rollouts {
 		view[int64](host[k.Route:], len(x.rollouts))[i] = int64(x.route[x.Jobs[rollout].Route])
 	}
+	writeSees(view[seenBlock](host[k.Sees:], len(x.sees)), x.sees)
 	first := 0
 	for i, r := range x.routes {
 		view[routeBlock](host[k.Routes:], len(x.routes))[i] = routeBlock{
@@ -192,17 +236,17 @@ func (x *excerpt) writeRoutes(host []byte) {
 	}
 }
 
-// observe computes the observations of as many places as fit the device's memory.
+// observe computes the observations, of some size, of as many places as fit the device's memory.
 func (s *Simulator) observe(
-	e *lockstep.Experience, places []lockstep.Place, into []float32,
-) (n int, err error) {
+	e *lockstep.Experience, sees []lockstep.Seen, places []lockstep.Place, into []float32,
+) (n, size int, err error) {
 	ctx := context.Background()
 	err = s.use(ctx, nil, func(c *connection) error {
 		room, err := s.room(c)
 		if err != nil {
 			return err
 		}
-		x := newExcerpt(e)
+		x := newExcerpt(e, sees)
 		x.take(places, room)
 		if n = len(x.places); n == 0 {
 			return fmt.Errorf(
@@ -215,6 +259,7 @@ func (s *Simulator) observe(
 			return err
 		}
 		k, _ := x.layout(b.device)
+		size = int(k.Inputs)
 		out := int64(k.Out - b.device)
 		x.write(b.host)
 		if err := c.Upload(b.device, b.host[:out]); err != nil {
@@ -224,15 +269,15 @@ func (s *Simulator) observe(
 			viewBytes([]observingBlock{k})); err != nil {
 			return err
 		}
-		down := b.host[out:][:4*n*lockstep.ObservationSize]
+		down := b.host[out:][:4*n*size]
 		if err := c.Download(down, k.Out); err != nil {
 			return err
 		}
 		if err := s.synchronize(ctx, c, int64(n)); err != nil {
 			return err
 		}
-		copy(into, view[float32](down, n*lockstep.ObservationSize))
+		copy(into, view[float32](down, n*size))
 		return c.give(b)
 	})
-	return n, err
+	return n, size, err
 }

@@ -68,7 +68,7 @@ func TestRecordings(t *testing.T) {
 }
 
 // TestOwn is the same with the project's own network and a route of its own, in each profile
-// that is recorded; slow engines are here in the first, with the network that steers.
+// that is recorded; slow engines are here in the first, with the networks that steer.
 func TestOwn(t *testing.T) {
 	model, routes, err := defaults.Write(t.TempDir())
 	if err != nil {
@@ -120,18 +120,13 @@ func holdAll(t *testing.T, slow bool, profile lockstep.Profile, recordings []pol
 			if !slow {
 				continue
 			}
-			n := slices.IndexFunc(
-				recordings, func(r policies.PolicyRecording) bool { return r.Policy == "network" })
-			jobs, recordings = jobs[n:n+1], recordings[n:n+1]
-		}
-		if e.Name == "gpu" { // whose kernels refuse wide networks
-			var narrow []int
-			for i, r := range recordings {
-				if r.Policy != "wide" {
-					narrow = append(narrow, i)
-				}
+			var networks []int
+			for _, name := range []string{"network", "wide"} {
+				networks = append(networks, slices.IndexFunc(
+					recordings, func(r policies.PolicyRecording) bool { return r.Policy == name },
+				))
 			}
-			jobs, recordings = pick(jobs, narrow), pick(recordings, narrow)
+			jobs, recordings = pick(jobs, networks), pick(recordings, networks)
 		}
 		t.Run(e.Name, func(t *testing.T) {
 			s := e.ForTest(t, engines.Config{Model: model, Profile: profile})

@@ -11,7 +11,9 @@
 namespace lockstep {
 
 // kActStride is that of a route's row: the rows that lanes n and n^1 read are in other banks.
-enum { kActStride = kObservation + 4 };
+// A buffer has two rows for each route.
+enum { kActStride = kMaxWidth + 4 };
+static_assert(2 * kActStride <= Block<1>::kRows * Block<1>::kStride, "it has");
 
 // view_of is what a job's observation is made of.
 __device__ __forceinline__ View view_of(const Launch &launch, const Drive &d) {
@@ -53,8 +55,8 @@ static_assert(sizeof(Acting<1>) <= 4 * Block<1>::kScores &&
 // decide turns a network's answer into a command. before is the command of the step before.
 __noinline__ __device__ void decide(const Launch &launch, const Drive &d, int64_t step,
                                     double scale, double before, int64_t sampled,
-                                    const float *observation, const float *actor, const float *sp,
-                                    Acted &acted) {
+                                    const float *observation, int seen, const float *actor,
+                                    const float *sp, Acted &acted) {
   acted.command = 0.0;  // control reads it before it asks for nan
   if (acted.nan >= 0) return;
   double raw;
@@ -77,18 +79,19 @@ __noinline__ __device__ void decide(const Launch &launch, const Drive &d, int64_
   }
   if (TraceStep *trace = traced(launch, d.j, step); trace != nullptr) {
 #pragma unroll 1
-    for (int i = 0; i < kObservation; i++) trace->observation[i] = observation[i];
+    for (int i = 0; i < seen; i++) trace->observation[i] = observation[i];
     trace->actor[0] = actor[0];
     trace->actor[1] = actor[1];
     trace->raw = raw;
   }
 }
 
-// first_nan is the first element of an observation that is NaN, or -1.
-__device__ __forceinline__ int first_nan(const float *observation) {
+// first_nan is the first of some elements of an observation, a multiple of 4, that is NaN,
+// or -1.
+__device__ __forceinline__ int first_nan(const float *observation, int elements) {
   int first = -1;
 #pragma unroll 4
-  for (int i = kObservation - 4; i >= 0; i -= 4) {
+  for (int i = elements - 4; i >= 0; i -= 4) {
     const float4 x = load4(observation + i);
     if (x.w != x.w) first = i + 3;
     if (x.z != x.z) first = i + 2;
@@ -98,8 +101,56 @@ __device__ __forceinline__ int first_nan(const float *observation) {
   return first;
 }
 
+// see computes what is declared, for the routes whose bits are set: to row R + r, from the other
+// observation in row r. It ends with a barrier.
+template <int R>
+__noinline__ __device__ void see(const Launch &launch, const Drive *drives, int64_t step,
+                                 const Actor *network, unsigned declared, float *observation) {
+  each(R * kMaxWidth, [&](int item) {
+    const int r = item / kMaxWidth, i = item % kMaxWidth;
+    if ((declared >> r & 1) == 0 || i >= network[r].layer[0].inputs) return;
+    const float *other = observation + r * kActStride;
+    observation[(R + r) * kActStride + i] =
+        i < network[r].declared ? seen(view_of(launch, drives[r]), step, network[r].sees[i],
+                                       [&](int element) { return other[element]; })
+                                : 0.0f;
+  });
+  __syncthreads();
+}
+
+// finish_layer makes a layer of its first kSumPanel products, in out: it adds the bias, then the
+// products of each further panel, and computes what stands behind. It begins and ends with a
+// barrier.
+template <int R>
+__noinline__ __device__ void finish_layer(float *out, const float *in, const Layer &l) {
+  const int inputs = static_cast<int>(l.inputs), outputs = static_cast<int>(l.outputs);
+  const float *bias = l.weights + inputs * outputs;
+  float *panel = out + R * kActStride;
+  __syncthreads();
+  each_last<R>(outputs, [&](int r, int column) {
+    out[r * kActStride + column] += __ldg(bias + column);
+  });
+#pragma unroll 1
+  for (int from = kSumPanel; from < inputs; from += kSumPanel) {
+    const int k = inputs - from < kSumPanel ? inputs - from : kSumPanel;
+    last_product<R, 4>(panel, kActStride, in + from, kActStride, l.weights + from * kPanel, inputs,
+                       k, outputs, nullptr, kReady);
+    __syncthreads();
+    each_last<R>(outputs, [&](int r, int column) {
+      out[r * kActStride + column] += panel[r * kActStride + column];
+    });
+    __syncthreads();
+  }
+  const bool tanh = l.tanh != 0;
+  each_last<R>(outputs, [&](int r, int column) {
+    float *y = out + r * kActStride + column;
+    *y = tanh ? hyperbolic_tangent(*y) : *y > 0.0f ? *y : 0.0f;
+  });
+  __syncthreads();
+}
+
 // act computes what the networks of the block's jobs answer at a step from kControlStart
-// on. observation, even and odd are (R, kActStride), of buffers that are free; those of
+// on. observation, even and odd are (2, R, kActStride), of buffers that are free; those of
 // the first threads may use what they find in acting.acted until they come to a barrier.
 // The pointers come one by one, so that the compiler knows where they point.
 template <int R>
@@ -155,9 +206,26 @@ __noinline__ __device__ void act(const Launch &launch, const Drive *drives, int6
   });
   __syncthreads();
 
+  unsigned declared = 0;
+  for (int r = 0; r < R; r++)
+    declared |= (act >> r & 1) != 0 && acting.network[r].declared != 0 ? 1u << r : 0u;
+  if (declared != 0) see<R>(launch, drives, step, acting.network, declared, observation);
+  const auto seen_by = [&](int r) {
+    return observation + ((declared >> r & 1) != 0 ? R + r : r) * kActStride;
+  };
+
   // The last threads have no columns in a layer of 256.
-  if (const int r = t.count - 1 - t.index; r < R && (act >> r & 1) != 0)
-    acting.acted[r].nan = first_nan(observation + r * kActStride);
+  if (const int r = t.count - 1 - t.index; r < R && (act >> r & 1) != 0) {
+    const Actor &network = acting.network[r];
+    int nan = -1;
+    if (network.declared == 0 || network.contract != 0)
+      nan = first_nan(observation + r * kActStride, kObservation);
+    if (network.declared != 0) {
+      nan = nan >= 0 ? kMaxWidth + nan
+                     : first_nan(seen_by(r), static_cast<int>(network.layer[0].inputs));
+    }
+    acting.acted[r].nan = nan;
+  }
 #pragma unroll 1
   for (unsigned left = act; left != 0;) {
     // Those of one network together. What the layers of the others come to is not used.
@@ -170,29 +238,40 @@ __noinline__ __device__ void act(const Launch &launch, const Drive *drives, int6
       rows |= 1u << r;
     }
     left &= ~rows;
-    const float *in = observation;
+    const float *in = observation + (network->declared != 0 ? R * kActStride : 0);
     float *out = even;
     Begin begin = kReady;
     const Layer *l = network->layer, *last = l + network->layers - 1;
 #pragma unroll 1
     for (; l != last; l++) {
       const int inputs = static_cast<int>(l->inputs), outputs = static_cast<int>(l->outputs);
-      last_product<R, 4>(out, kActStride, in, kActStride, l->weights, inputs, inputs, outputs,
-                         l->weights + inputs * outputs, begin);
+      const bool whole = inputs <= kSumPanel && l->tanh == 0;
+      last_product<R, 4>(out, kActStride, in, kActStride, l->weights, inputs,
+                         inputs < kSumPanel ? inputs : kSumPanel, outputs,
+                         whole ? l->weights + inputs * outputs : nullptr, begin);
+      if (!whole) finish_layer<R>(out, in, *l);
       in = out;
       out = out == even ? odd : even;
-      begin = begin == kSecondHalf ? kFirstHalf : kSecondHalf;
+      begin = !whole ? kReady : begin == kSecondHalf ? kFirstHalf : kSecondHalf;
     }
     const int inputs = static_cast<int>(l->inputs);
-    last_product<R, 1>(out, kActStride, in, kActStride, l->weights, inputs, inputs, kActor, nullptr,
-                       begin);
-    __syncthreads();
-    each(R * kActor, [&](int item) {
-      const int r = item / kActor, i = item % kActor;
-      if ((rows >> r & 1) != 0)
-        acting.actor[r][i] =
-            out[r * kActStride + i] + __ldg(l->weights + inputs * static_cast<int>(l->outputs) + i);
-    });
+#pragma unroll 1
+    for (int from = 0; from < inputs; from += kSumPanel) {
+      const int k = inputs - from < kSumPanel ? inputs - from : kSumPanel;
+      last_product<R, 1>(out, kActStride, in + from, kActStride, l->weights + from * kPanel, inputs,
+                         k, kActor, nullptr, begin);
+      __syncthreads();
+      each(R * kActor, [&](int item) {
+        const int r = item / kActor, i = item % kActor;
+        if ((rows >> r & 1) == 0) return;
+        const float before = from > 0 ? acting.actor[r][i]
+                                      : __ldg(l->weights +
+                                              inputs * static_cast<int>(l->outputs) + i);
+        acting.actor[r][i] = out[r * kActStride + i] + before;
+      });
+      begin = kReady;
+      if (from + k < inputs) __syncthreads();
+    }
     if (left != 0) __syncthreads();
   }
   each(R * kActor, [&](int item) {
@@ -202,8 +281,10 @@ __noinline__ __device__ void act(const Launch &launch, const Drive *drives, int6
   __syncthreads();
   if (decides) {
     const int r = t.index;
+    const int seen =
+        (declared >> r & 1) != 0 ? static_cast<int>(acting.network[r].declared) : kObservation;
     decide(launch, drives[r], step, acting.network[r].scale, before, sampled,
-           observation + r * kActStride, acting.actor[r], acting.softplus[r], acting.acted[r]);
+           seen_by(r), seen, acting.actor[r], acting.softplus[r], acting.acted[r]);
   }
 }
 

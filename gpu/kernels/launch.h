@@ -41,10 +41,31 @@ enum {
   kMaxGains = 10,           // of a policy
   kMaxMemory = 3,           // numbers that a policy remembers
   kTableSteps = kCostEnd - kControlStart,
-  kObservation = 256,       // numbers that a network sees; no layer is wider
+  kObservation = 256,       // numbers that a network sees which declares none
+  kMaxWidth = 1024,         // of an observation, and of a layer
+  kSumPanel = 256,          // products of one chain of a layer's sum
   kActor = 2,               // numbers that it answers
   kMaxLayers = 16,
   kLayerUnit = 64,          // layers are padded to multiples of it
+};
+
+// Where a number that a network declares comes from, as in lockstep.Source.
+enum Source {
+  kOfNothing,
+  kOfObservation,  // an element of the observation that is not declared
+  kOfActions,
+  kOfLataccels,
+  kOfTargets,
+  kOfRolls,
+  kOfSpeeds,
+  kOfAccelerations,
+};
+
+// Seen declares a number that a network sees: lockstep.Seen.
+struct Seen {
+  int64_t of, at;
+  int64_t less, less_at;
+  double shift, unit;
 };
 
 // A Layer is y = W·x + b. Inputs and outputs are padded, so that all threads do the same.
@@ -53,12 +74,16 @@ enum {
 // product with that changes no sum.
 struct Layer {
   int64_t inputs, outputs;
+  int64_t tanh;  // 1: it stands behind the layer in the place of ReLU
   const float *weights;
 };
 
-// Actor is a network that steers. There is ReLU between its layers.
+// Actor is a network that steers. Behind its last layer is neither ReLU nor tanh.
 struct Actor {
   double scale;  // of the change of the steer command in one step
+  int64_t declared;   // how many numbers it declares to see; 0: it sees the other observation
+  int64_t contract;   // 1: some of them are of the other observation
+  const Seen *sees;
   int64_t layers;
   Layer layer[kMaxLayers];
 };
@@ -82,7 +107,8 @@ struct Status {
   int64_t code;  // kOK, or why the job ended at step
   int64_t step;
   double value;     // the job's lataccel, or what was wrong: the lataccel without a token, the sum
-                    // that is not 1, the kind, the observation's element
+                    // that is not 1, the kind, the observation's element; kMaxWidth and more is that
+                    // of the observation of which a declared one is made
   int64_t sampled;  // steps whose token was drawn
   int64_t serial;   // of those, the ones whose draw was so near an edge that the running sum was
                     // made one by one
@@ -114,7 +140,7 @@ struct TraceStep {
   float states[4 * kContext];
   float logits[kVocabulary], probs[kVocabulary];
   double cdf[kVocabulary];
-  float observation[kObservation], actor[kActor];
+  float observation[kMaxWidth], actor[kActor];
   double raw;  // the action, between -1 and 1
 };
 
@@ -179,7 +205,9 @@ struct Observing {
   const double *roll_lataccel, *v_ego, *a_ego, *target;
   const double *lataccel, *action;  // (rollouts, stride), from kControlStart on
   int64_t stride;
-  float *out;                       // (places or rollouts, kObservation)
+  const Seen *sees;                 // that are observed; null is the observation of kObservation
+  int64_t inputs;                   // how many numbers
+  float *out;                       // (places or rollouts, inputs)
 };
 
 }  // namespace lockstep

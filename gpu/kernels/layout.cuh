@@ -7,7 +7,7 @@
 namespace lockstep {
 
 enum {
-  kVersion = 5,       // of launch.h, weights.h and the names of the kernels
+  kVersion = 6,       // of launch.h, weights.h and the names of the kernels
   kMaxThreads = 256,  // of a block; any multiple of 32 up to it
   kDrive = 120,       // bytes of rollout.cu's Drive
 #ifdef __CUDACC__
@@ -23,7 +23,7 @@ enum {
 //
 //   phase              residual       normed             work                  scores
 //   begin              twisters' words
-//   act                layers         observations       layers                who acts, the last layer
+//   act                layers, sums   observations       layers, sums          who acts, the last layer
 //   control                                              (flags and drives alone)
 //   tokens                                                                     tokens, states
 //   embed              written                                                 read

@@ -1,5 +1,5 @@
-// What a network sees: 256 numbers, a function of the route and of the histories up to
-// the step before.
+// What a network sees: 256 numbers, or those that it declares, a function of the route and
+// of the histories up to the step before.
 #pragma once
 
 #include "launch.h"
@@ -127,6 +127,29 @@ __device__ __forceinline__ float observed(const View &view, int64_t t, int i) {
                      : e.column == kSpeeds ? view.v
                                            : view.a;
   return in_units(of[row], e.unit);
+}
+
+// seen_at is a number of a source, such as lataccel[-1]. element gives those of the
+// observation that is not declared.
+template <class F>
+__device__ __forceinline__ double seen_at(const View &view, int64_t t, int64_t of, int64_t at,
+                                          F element) {
+  if (of == kOfObservation) return static_cast<double>(element(static_cast<int>(at)));
+  if (of == kOfActions) return view.action(t + at);
+  if (of == kOfLataccels) return view.lataccel(t + at);
+  const double *column = of == kOfTargets  ? view.target
+                         : of == kOfRolls  ? view.roll
+                         : of == kOfSpeeds ? view.v
+                                           : view.a;
+  return column[t + at < view.rows ? t + at : view.rows - 1];
+}
+
+// seen is a number that a network declares.
+template <class F>
+__device__ __forceinline__ float seen(const View &view, int64_t t, const Seen &s, F element) {
+  double x = seen_at(view, t, s.of, s.at, element);
+  if (s.less != kOfNothing) x -= seen_at(view, t, s.less, s.less_at, element);
+  return limited(static_cast<float>((x - s.shift) / s.unit));
 }
 
 }  // namespace lockstep

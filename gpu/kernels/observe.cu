@@ -11,10 +11,10 @@ __device__ __forceinline__ void observe(const Observing &o) {
   const int64_t rollout = placed ? o.places[blockIdx.x].rollout : blockIdx.x;
   const int64_t step = placed ? kControlStart + o.places[blockIdx.x].step : o.step;
   const Route &route = o.routes[placed ? o.route[rollout] : o.job[rollout].route];
-  float *out = o.out + static_cast<int64_t>(blockIdx.x) * kObservation;
+  float *out = o.out + static_cast<int64_t>(blockIdx.x) * o.inputs;
   const Thread t = this_thread();
   if (!placed && (o.status[rollout].code != kOK || step >= route.rows || step >= o.end)) {
-    for (int i = t.index; i < kObservation; i += t.count) out[i] = 0.0f;
+    for (int i = t.index; i < o.inputs; i += t.count) out[i] = 0.0f;
     return;
   }
   View view;
@@ -26,6 +26,15 @@ __device__ __forceinline__ void observe(const Observing &o) {
   view.early = view.target;
   view.late = o.lataccel + rollout * o.stride;
   view.actions = o.action + rollout * o.stride;
+  if (o.sees != nullptr) {
+    const auto element = [&](int i) {
+      return i < kScalars ? observed_scalar(view, step, i) : observed(view, step, i);
+    };
+#pragma unroll 1
+    for (int i = t.index; i < o.inputs; i += t.count)
+      out[i] = seen(view, step, o.sees[i], element);
+    return;
+  }
   for (int i = t.index; i < kScalars; i += t.count) out[i] = observed_scalar(view, step, i);
   for (int i = kScalars + t.index; i < kObservation; i += t.count) out[i] = observed(view, step, i);
 }

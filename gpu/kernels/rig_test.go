@@ -35,11 +35,13 @@ type (
 		_            int64     // expected
 	}
 	abiLayer struct {
-		inputs, outputs int64
-		weights         driver.Pointer
+		inputs, outputs, tanh int64
+		weights               driver.Pointer
 	}
 	abiActor struct {
 		scale  float64
+		_, _   int64          // declared, contract
+		_      driver.Pointer // sees
 		layers int64
 		layer  [lockstep.MaxLayers]abiLayer
 	}
@@ -56,7 +58,7 @@ type (
 		states                             [4 * lockstep.ContextLength]float32
 		logits, probs                      [lockstep.VocabSize]float32
 		cdf                                [lockstep.VocabSize]float64
-		_                                  [lockstep.ObservationSize + lockstep.ActorSize]float32
+		_                                  [lockstep.MaxWidth + lockstep.ActorSize]float32
 		_                                  float64 // raw
 	}
 	abiLaunch struct {
@@ -229,7 +231,7 @@ func uploadActor(
 	for i := range n.Layers {
 		inputs, outputs, numbers := kernels.PackLayer(&n.Layers[i])
 		weights = append(weights, upload(t, d, numbers))
-		a.layer[i] = abiLayer{int64(inputs), int64(outputs), weights[i]}
+		a.layer[i] = abiLayer{int64(inputs), int64(outputs), 0, weights[i]}
 	}
 	return upload(t, d, []abiActor{a}), weights
 }

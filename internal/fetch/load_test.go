@@ -254,7 +254,7 @@ func TestAsset(t *testing.T) {
 		}
 		routes := filepath.Join(at, assets.Routes)
 		if err := errors.Join(os.MkdirAll(routes, 0o700),
-			writeOrigin(routes+".json", Origin{Revision: "abc"})); err != nil {
+			writeOrigin(routes+".json", Revision{Revision: "abc"})); err != nil {
 			t.Fatal(err)
 		}
 		path, of, err := Asset(t.Context(), "data", "abc", folder, nil)
