@@ -52,6 +52,9 @@ func Declared(seed uint64) *lockstep.Network {
 		}
 		texts = append(texts, text)
 	}
+	if len(texts) > 1 { // -1, if the first difference is the first: in another order it is lost
+		texts[1] = "v[0]-v[0]-1e-17/1e-17"
+	}
 	sees, err := lockstep.ParseSees(texts)
 	if err != nil {
 		panic(err)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,42 @@ def _array(x: Any) -> Any:
     return x.detach().cpu() if hasattr(x, "detach") else x
 
 
+def _is_module(x: Any) -> bool:
+    """Whether it is one of PyTorch, which need not be here."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.nn.Module)
+
+
+def _taken_apart(model: Any) -> tuple[list[Any], list[Any], list[str]]:
+    """Weights, biases and activations of a torch.nn.Sequential."""
+    nn = sys.modules["torch"].nn
+    if type(model) is not nn.Sequential:
+        raise TypeError(f"{type(model).__name__}: want a torch.nn.Sequential")
+    weights: list[Any] = []
+    biases: list[Any] = []
+    between: list[str] = []
+    for i, layer in enumerate(model):
+        kind = type(layer).__name__
+        where = f"layer {i} of torch.nn.Sequential is {kind}"
+        if type(layer) not in (nn.Linear, nn.Tanh, nn.ReLU, nn.Identity):
+            raise TypeError(f"{where}: want Linear, Tanh, ReLU or Identity")
+        if layer._forward_hooks or layer._forward_pre_hooks:
+            raise ValueError(f"{where} and has hooks, which would not run")
+        if kind == "Linear":
+            if len(between) < len(weights):
+                raise ValueError(f"{where} and follows another without ReLU or Tanh between them")
+            weights.append(layer.weight)
+            bias = layer.bias
+            biases.append([0.0] * len(layer.weight) if bias is None else bias)
+        elif kind != "Identity":
+            if len(between) == len(weights):
+                raise ValueError(f"{where} and follows no Linear")
+            between.append(kind.lower())
+    if len(between) == len(weights):
+        raise ValueError("torch.nn.Sequential: want a Linear last, and nothing behind it")
+    return weights, biases, between
+
+
 class Network(_native.Uncopied):
     """An actor: linear layers with ReLU or tanh between them.
 
@@ -30,9 +67,10 @@ class Network(_native.Uncopied):
 
     Parameters
     ----------
-    weights : sequence of array_like
+    weights : sequence of array_like, or torch.nn.Sequential
         Per layer, shape (outputs, inputs), as ``torch.nn.Linear.weight`` has it. The first has as
-        many inputs as the network sees, the last 2 outputs, and no layer more than 1024.
+        many inputs as the network sees, the last 2 outputs, and no layer more than 1024. A
+        Sequential of Linear, ReLU, Tanh and Identity is all of weights, biases and activation.
     biases : sequence of array_like
         Per layer, shape (outputs,).
     scale : float
@@ -57,12 +95,19 @@ class Network(_native.Uncopied):
 
     def __init__(
         self,
-        weights: Sequence[npt.ArrayLike],
-        biases: Sequence[npt.ArrayLike],
+        weights: Any,
+        biases: Sequence[npt.ArrayLike] | None = None,
         scale: float = 0.25,
-        activation: str | Sequence[str] = "relu",
+        activation: str | Sequence[str] | None = None,
         sees: Sequence[str] | None = None,
     ) -> None:
+        if _is_module(weights):
+            if biases is not None or activation is not None:
+                raise TypeError("a torch.nn.Sequential has biases and activations of its own")
+            weights, biases, activation = _taken_apart(weights)
+        elif biases is None:
+            raise TypeError("biases: want one for each of the weights")
+        activation = "relu" if activation is None else activation
         weights, biases = [_array(w) for w in weights], [_array(b) for b in biases]
         if any(np.asarray(x).dtype.kind not in REAL for x in (*weights, *biases)):
             raise TypeError("weights and biases: want real numbers")

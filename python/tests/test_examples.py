@@ -185,3 +185,65 @@ def test_networks_of_torch():
     assert weights[0].requires_grad
     want = lockstep.Network([w.tolist() for w in weights], [b.tolist() for b in biases])
     assert repr(lockstep.Network(weights, biases)) == repr(want)
+
+
+def test_sequential_of_torch(tmp_path):
+    """A torch.nn.Sequential is its parameters and activations, and what it computes: here every
+    product and sum is exact, so that their order is no matter."""
+    torch, onnxruntime = pytest.importorskip("torch"), pytest.importorskip("onnxruntime")
+    nn = torch.nn
+    for layers in (
+        [nn.Linear(256, 8), nn.Tanh(), nn.Linear(8, 5), nn.ReLU(), nn.Linear(5, 2)],
+        [nn.Identity(), nn.Linear(256, 300, bias=False), nn.ReLU(), nn.Linear(300, 2)],
+    ):
+        linear = [x for x in layers if isinstance(x, nn.Linear)]
+        want = lockstep.Network(
+            [x.weight for x in linear],
+            [np.zeros(x.out_features) if x.bias is None else x.bias for x in linear],
+            activation=[type(x).__name__.lower() for x in layers if type(x) in (nn.Tanh, nn.ReLU)],
+        )
+        assert lockstep.Network(nn.Sequential(*layers)).name == want.name
+    model = nn.Sequential(nn.Linear(256, 300), nn.ReLU(), nn.Linear(300, 2))
+    rng = np.random.default_rng(5)
+    with torch.no_grad():
+        for x in model.parameters():
+            x.copy_(torch.from_numpy(rng.integers(-8, 9, tuple(x.shape)) / 64))
+        lockstep.Network(model).save(tmp_path / "model.onnx")
+        seen = (rng.integers(-40, 41, (32, 256)) / 8).astype(np.float32)
+        theirs = model(torch.from_numpy(seen)).numpy()
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    assert np.array_equal(session.run(None, {"obs": seen})[0], theirs)
+
+
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [
+        ("Linear(256, 8), GELU(), Linear(8, 2)", "layer 1 of torch.nn.Sequential is GELU: want"),
+        ("Linear(256, 8), Dropout(), Linear(8, 2)", "layer 1 of torch.nn.Sequential is Dropout"),
+        ("LSTM(256, 8), Linear(8, 2)", "layer 0 of torch.nn.Sequential is LSTM: want"),
+        ("Linear(256, 8), Linear(8, 2)", "layer 1 .* follows another without ReLU or Tanh"),
+        ("ReLU(), Linear(256, 2)", "layer 0 of torch.nn.Sequential is ReLU and follows no Linear"),
+        ("Linear(256, 2), Tanh()", "want a Linear last, and nothing behind it"),
+        ("Linear(256, 8), ReLU(), Tanh(), Linear(8, 2)", "layer 2 .* is Tanh and follows no"),
+    ],
+)
+def test_sequential_that_does_not_fit(layers, message):
+    torch = pytest.importorskip("torch")
+    model = torch.nn.Sequential(*eval(f"[{layers}]", vars(torch.nn).copy()))
+    with pytest.raises((TypeError, ValueError), match=message):
+        lockstep.Network(model)
+
+
+def test_modules_that_do_not_fit():
+    torch = pytest.importorskip("torch")
+    linear = torch.nn.Linear(256, 2)
+    with pytest.raises(TypeError, match="Linear: want a torch.nn.Sequential"):
+        lockstep.Network(linear)
+    model = torch.nn.Sequential(linear)
+    with pytest.raises(TypeError, match="has biases and activations of its own"):
+        lockstep.Network(model, activation="tanh")
+    with pytest.raises(TypeError, match="biases: want one for each"):
+        lockstep.Network([np.zeros((2, 256))])
+    linear.register_forward_hook(lambda *_: None)
+    with pytest.raises(ValueError, match="layer 0 .* is Linear and has hooks"):
+        lockstep.Network(model)
