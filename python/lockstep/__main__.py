@@ -19,7 +19,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = [os.fsencode(a) for a in (sys.argv[1:] if arguments is None else arguments)]
     if interpreter := _native.interpreter():
         os.environ.setdefault("LOCKSTEP_PYTHON", interpreter)
-    status: int = _native.library().lockstep_main(
+    library = _native.library()
+    _native.tell_environment(library)
+    status: int = library.lockstep_main(
         len(args), (ctypes.c_char_p * len(args))(*args), os.fsencode(_native.file())
     )
     return status

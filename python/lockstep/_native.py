@@ -82,6 +82,7 @@ def _load() -> ctypes.CDLL:
         ("episodes_step", ctypes.c_int, [integer, pointer]),
         ("environments_step", ctypes.c_int, [integer, pointer]),
         ("environments_rows", ctypes.c_int, [integer, pointer]),
+        ("environment", None, [ctypes.c_int, ctypes.POINTER(ctypes.c_char_p)]),
         ("main", ctypes.c_int, [ctypes.c_int, ctypes.POINTER(ctypes.c_char_p), ctypes.c_char_p]),
     ]:
         function = getattr(lib, "lockstep_" + name)
@@ -91,7 +92,15 @@ def _load() -> ctypes.CDLL:
         raise ImportError(
             f"{path}: built for lockstep {version}, this is {__version__}: run pip install . again"
         )
+    tell_environment(lib)
     return lib
+
+
+def tell_environment(lib: ctypes.CDLL) -> None:
+    """Tell the library os.environ: by itself it knows what the process began with."""
+    if sys.platform != "win32":  # where it asks the system each time
+        variables = [os.fsencode(f"{name}={value}") for name, value in os.environ.items()]
+        lib.lockstep_environment(len(variables), (ctypes.c_char_p * len(variables))(*variables))
 
 
 def _open_copy(path: Path) -> ctypes.CDLL:

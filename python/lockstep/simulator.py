@@ -348,6 +348,7 @@ class Simulator(_native.Uncopied):
             raise ValueError(f"stream={stream}: want a CUDA stream's number")
         if model is not None and not os.fspath(model):
             raise ValueError('model: an empty name: want a file, "own", or None')
+        _native.tell_environment(_native.library())
         answer = _native.long_call(
             "open",
             0,

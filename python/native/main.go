@@ -15,6 +15,8 @@ package native
 import "C"
 
 import (
+	"os"
+	"strings"
 	"time"
 	"unsafe"
 )
@@ -24,6 +26,29 @@ var version = "unknown"
 
 //export lockstep_version
 func lockstep_version() *C.char { return C.CString(version) }
+
+// lockstep_environment makes NAME=value of all variables of the environment what they are in
+// Python now: those that Go has are the process's when it began.
+//
+//export lockstep_environment
+func lockstep_environment(n C.int, variables **C.char) {
+	now := map[string]string{}
+	for _, v := range unsafe.Slice(variables, int(n)) {
+		name, value, _ := strings.Cut(C.GoString(v), "=")
+		now[name] = value
+	}
+	for _, v := range os.Environ() {
+		name, value, _ := strings.Cut(v, "=")
+		if is, ok := now[name]; !ok {
+			os.Unsetenv(name)
+		} else if is == value {
+			delete(now, name)
+		}
+	}
+	for name, value := range now {
+		os.Setenv(name, value)
+	}
+}
 
 //export lockstep_free
 func lockstep_free(text *C.char) { C.free(unsafe.Pointer(text)) }

@@ -268,6 +268,30 @@ def test_the_script_is_installed(tmp_path):
     assert "Acrobot-v1" in ran.stdout
 
 
+def test_the_script_runs_controllers_by_its_own_python(tmp_path):
+    """Wherever that is, and what Python has set of the environment is known, too."""
+    script = shutil.which("lockstep", path=str(Path(sys.executable).parent))
+    controller = tmp_path / "mine.py"
+    controller.write_text(
+        "import sys\nclass Controller:\n"
+        "    def update(self, *a, **k):\n        raise ValueError(sys.prefix)\n"
+    )
+    rollout = ["rollout", "--own", "--num_segs", "1", "--controller", str(controller)]
+    environment = {k: v for k, v in os.environ.items() if k != "LOCKSTEP_PYTHON"}
+    ran = subprocess.run([script, *rollout], env=environment, capture_output=True, text=True)
+    assert f"ValueError: {sys.prefix}" in ran.stderr
+    program = (
+        "import os, sys; from lockstep.__main__ import main; "
+        "os.environ['LOCKSTEP_PYTHON'] = '/nowhere'; sys.exit(main(sys.argv[1:]))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program, *rollout], env=environment, capture_output=True, text=True
+    )
+    assert ran.returncode == 2
+    assert "LOCKSTEP_PYTHON" in ran.stderr
+    assert "/nowhere" in ran.stderr
+
+
 def test_who_made_the_wheel():
     about = metadata.metadata("lockstep")
     assert about["Author"] == "The Lockstep authors"

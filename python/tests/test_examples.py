@@ -237,7 +237,7 @@ def test_sequential_that_does_not_fit(layers, message):
 def test_modules_that_do_not_fit():
     torch = pytest.importorskip("torch")
     linear = torch.nn.Linear(256, 2)
-    with pytest.raises(TypeError, match="Linear: want a torch.nn.Sequential"):
+    with pytest.raises(TypeError, match=r"Linear: want a torch\.nn\.Sequential"):
         lockstep.Network(linear)
     model = torch.nn.Sequential(linear)
     with pytest.raises(TypeError, match="has biases and activations of its own"):
@@ -245,5 +245,5 @@ def test_modules_that_do_not_fit():
     with pytest.raises(TypeError, match="biases: want one for each"):
         lockstep.Network([np.zeros((2, 256))])
     linear.register_forward_hook(lambda *_: None)
-    with pytest.raises(ValueError, match="layer 0 .* is Linear and has hooks"):
+    with pytest.raises(ValueError, match=r"layer 0 .* is Linear and has hooks"):
         lockstep.Network(model)
