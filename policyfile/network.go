@@ -106,7 +106,13 @@ func (r *reader) ends(inputs int) error {
 	return nil
 }
 
+// operators are those that layers are made of.
+var operators = []string{"Gemm", "MatMul", "Add", "Relu", "Tanh"}
+
 func (r *reader) node(n *onnx.Node) error {
+	if !slices.Contains(operators, n.OpType) {
+		return fmt.Errorf("operator not supported: want Gemm, MatMul, Add, Relu and Tanh")
+	}
 	if len(n.Outputs) != 1 {
 		return fmt.Errorf("%d outputs, want 1", len(n.Outputs))
 	}
@@ -140,14 +146,12 @@ func (r *reader) follow(n *onnx.Node) error {
 			return fmt.Errorf("it does not follow a MatMul")
 		}
 		return r.bias(n.Inputs[1-at])
-	case "Relu", "Tanh":
-		if len(r.layers) == 0 || r.bent {
-			return fmt.Errorf("it does not follow a layer")
-		}
-		r.layers[len(r.layers)-1].Tanh = n.OpType == "Tanh"
-		return nil
 	}
-	return fmt.Errorf("operator not supported: want Gemm, MatMul, Add, Relu and Tanh")
+	if len(r.layers) == 0 || r.bent { // of Relu and Tanh
+		return fmt.Errorf("it does not follow a layer")
+	}
+	r.layers[len(r.layers)-1].Tanh = n.OpType == "Tanh"
+	return nil
 }
 
 // gemm reads a layer that is one node.

@@ -140,6 +140,10 @@ func TestNetworkErrors(t *testing.T) {
 		`input "obs": element type 1 and shape [-1 255]`:   func(g *onnx.Graph) { g.Inputs[0].Dims[1] = 255 },
 		`output "logits": element type 1 and shape [-1 3]`: func(g *onnx.Graph) { g.Outputs[0].Dims[1] = 3 },
 		`node 2 ("Elu"): operator not supported`:           func(g *onnx.Graph) { g.Nodes[2].OpType = "Elu" },
+		`node 0 ("LSTM"): operator not supported`: func(g *onnx.Graph) {
+			g.Nodes[0].OpType = "LSTM"
+			g.Nodes[0].Outputs = append(g.Nodes[0].Outputs, "hidden", "cell")
+		},
 		`node 5 ("Tanh"): it does not follow "logits"`: func(g *onnx.Graph) {
 			g.Nodes = append(g.Nodes, onnx.Node{OpType: "Tanh", Inputs: []string{"sum1"},
 				Outputs: []string{"more"}})
