@@ -43,7 +43,9 @@ func Example() {
 	}
 	defer sim.Close()
 	jobs := []lockstep.Job{{Route: route, Policy: lockstep.DefaultPID()}}
-	for i, result := range sim.Simulate(context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+	for i, result := range sim.Simulate(
+		context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly},
+	) {
 		fmt.Println(jobs[i].Route.Name, jobs[i].Policy, result.Costs.Total, result.Err)
 	}
 	// Output:

@@ -41,10 +41,11 @@ func TestKinds(t *testing.T) {
 
 func TestPolicyErrors(t *testing.T) {
 	for name, want := range map[string]string{
-		"":              `policy "" is not known, want one of zero, pid, pidff`,
-		"mpc":           `policy "mpc" is not known`,
-		"network":       `policy "network" is not known`,
-		"pidff":         `policy "pidff": want the 10 gains of pidff: P,I,D,ff0,ff1,ff2,ff3,ffv,smooth,leak`,
+		"":        `policy "" is not known, want one of zero, pid, pidff`,
+		"mpc":     `policy "mpc" is not known`,
+		"network": `policy "network" is not known`,
+		"pidff": `policy "pidff": want the 10 gains of pidff: ` +
+			`P,I,D,ff0,ff1,ff2,ff3,ffv,smooth,leak`,
 		"pid_1_2":       `want the 3 gains of pid: P,I,D`,
 		"pid_1_two_3":   `gain I is "two", want a finite number`,
 		"pid_1_2_NaN":   `gain D is "NaN", want a finite number`,
@@ -93,17 +94,25 @@ func TestCheckPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, job := range map[string]lockstep.Job{
-		`the table ` + table.Name + ` has no actions for route "a"`:                   {Policy: table},
-		"a network that NewNetwork did not make":                                      {Policy: (*lockstep.Network)(nil)},
-		"policy pid has no distribution to sample from: sampling goes with a network": {Policy: lockstep.DefaultPID(), Sampling: &lockstep.Sampling{}},
-		"no controller of type lockstep_test.stranger":                                {Policy: stranger{}},
+		`the table ` + table.Name + ` has no actions for route "a"`: {Policy: table},
+		"a network that NewNetwork did not make": {
+			Policy: (*lockstep.Network)(nil),
+		},
+		"policy pid has no distribution to sample from: sampling goes with a network": {
+			Policy:   lockstep.DefaultPID(),
+			Sampling: &lockstep.Sampling{},
+		},
+		"no controller of type lockstep_test.stranger": {Policy: stranger{}},
 	} {
 		job.Route = route
 		if err := job.Check(0); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	for _, p := range []lockstep.Policy{nil, lockstep.Zero{}, lockstep.DefaultPID(), lockstep.PIDFF{}, lockstep.Custom{}, &lockstep.Batch{}} {
+	for _, p := range []lockstep.Policy{
+		nil, lockstep.Zero{}, lockstep.DefaultPID(), lockstep.PIDFF{}, lockstep.Custom{},
+		&lockstep.Batch{},
+	} {
 		if err := (&lockstep.Job{Route: route, Policy: p}).Check(0); err != nil {
 			t.Errorf("%v: %v", p, err)
 		}
@@ -154,11 +163,15 @@ func TestNetworkErrors(t *testing.T) {
 		"layer 0: 255 inputs and 2 outputs, want 256 and 1 to 1024":    layers(1, 255, 2),
 		"layer 0: 3 outputs, want 2":                                   layers(1, 256, 3),
 		"layer 0: 256 inputs and 1025 outputs, want 256 and 1 to 1024": layers(1, 256, 1025, 2),
-		"layer 1: tanh, want nothing behind the last layer":            edit(func(l []lockstep.Layer) { l[1].Tanh = true }),
-		"layer 1: weight [1][3] is NaN":                                edit(func(l []lockstep.Layer) { l[1].Weights[10] = nan }),
-		"layer 0: bias [6] is +Inf":                                    edit(func(l []lockstep.Layer) { l[0].Bias[6] = inf }),
-		"layer 1: 13 weights and 2 biases, want 14 and 2":              edit(func(l []lockstep.Layer) { l[1].Weights = l[1].Weights[1:] }),
-		"layer 2: the weights are so large that a sum may overflow":    layers(1e12, 256, 9, 9, 2),
+		"layer 1: tanh, want nothing behind the last layer": edit(
+			func(l []lockstep.Layer) { l[1].Tanh = true },
+		),
+		"layer 1: weight [1][3] is NaN": edit(func(l []lockstep.Layer) { l[1].Weights[10] = nan }),
+		"layer 0: bias [6] is +Inf":     edit(func(l []lockstep.Layer) { l[0].Bias[6] = inf }),
+		"layer 1: 13 weights and 2 biases, want 14 and 2": edit(
+			func(l []lockstep.Layer) { l[1].Weights = l[1].Weights[1:] },
+		),
+		"layer 2: the weights are so large that a sum may overflow": layers(1e12, 256, 9, 9, 2),
 	} {
 		if _, err := lockstep.NewNetwork(l, 0.25); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)

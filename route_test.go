@@ -14,7 +14,9 @@ func TestFuturePlan(t *testing.T) {
 			*column = append(*column, float64(1000*i+row))
 		}
 	}
-	for _, c := range []struct{ step, length int }{{0, 49}, {70, 49}, {71, 48}, {118, 1}, {119, 0}} {
+	for _, c := range []struct{ step, length int }{
+		{0, 49}, {70, 49}, {71, 48}, {118, 1}, {119, 0},
+	} {
 		p := r.FuturePlan(c.step)
 		for _, column := range [][]float64{p.Lataccel, p.RollLataccel, p.VEgo, p.AEgo} {
 			if len(column) != c.length {

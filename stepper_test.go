@@ -56,7 +56,10 @@ func TestCandidates(t *testing.T) {
 	}
 	for want, n := range map[string]lockstep.Noise{
 		"no noise is chosen: want own, seeded or expected": {},
-		"2 seeds for 3 candidates":                         {Kind: lockstep.SeededNoise, Seeds: []uint32{1, 2}},
+		"2 seeds for 3 candidates": {
+			Kind:  lockstep.SeededNoise,
+			Seeds: []uint32{1, 2},
+		},
 		"seeds go with seeded noise, not with route": {Kind: lockstep.RouteNoise,
 			Seeds: []uint32{1, 2, 3}},
 	} {

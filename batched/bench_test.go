@@ -47,7 +47,9 @@ func BenchmarkNetwork(b *testing.B) {
 		if kernels.Peak == nil {
 			continue
 		}
-		for _, size := range [][2]int{{1, 1}, {10, 1}, {20, 1}, {20, 4}, {40, 2}, {80, 2}, {80, 4}} {
+		for _, size := range [][2]int{
+			{1, 1}, {10, 1}, {20, 1}, {20, 4}, {40, 2}, {80, 2}, {80, 4},
+		} {
 			n := filledNetwork(packed, kernels, shape{size[0], size[1]})
 			b.Run(
 				fmt.Sprintf("%s/%d-in-groups-of-%d", kernels.Name, size[0], size[1]),
@@ -172,14 +174,18 @@ func BenchmarkActor(b *testing.B) {
 		b.Fatal(err)
 	}
 	route := *assetstest.Route(b, assetstest.RouteNames[0], lockstep.Profile{})
-	for _, column := range []*[]float64{&route.TargetLataccel, &route.RollLataccel, &route.VEgo, &route.AEgo, &route.SteerCommand} {
+	for _, column := range []*[]float64{
+		&route.TargetLataccel, &route.RollLataccel, &route.VEgo, &route.AEgo, &route.SteerCommand,
+	} {
 		*column = (*column)[:lockstep.ControlStartIdx+60]
 	}
 	took := func(p lockstep.Policy) float64 {
 		jobs := slices.Repeat([]lockstep.Job{{Route: &route, Policy: p}}, 40)
 		var before, after unix.Timespec
 		unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &before)
-		for _, r := range sim.Simulate(b.Context(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+		for _, r := range sim.Simulate(
+			b.Context(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly},
+		) {
 			if r.Err != nil {
 				b.Fatal(r.Err)
 			}

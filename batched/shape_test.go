@@ -61,7 +61,9 @@ func TestFastest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ asked, rollouts, least, most int }{{0, 1, 20, 20}, {0, 30, 30, 30}, {0, 50, 25, 50}, {0, 1000, 20, 84}, {7, 1000, 7, 7}} {
+	for _, c := range []struct{ asked, rollouts, least, most int }{
+		{0, 1, 20, 20}, {0, 30, 30, 30}, {0, 50, 25, 50}, {0, 1000, 20, 84}, {7, 1000, 7, 7},
+	} {
 		s, err := New(Config{ModelPath: path, Chunk: c.asked})
 		if err != nil {
 			t.Fatal(err)

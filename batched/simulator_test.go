@@ -34,7 +34,8 @@ func jobs(t *testing.T, rows ...int) (all []lockstep.Job) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.RollLataccel, r.VEgo, r.AEgo, r.TargetLataccel = r.RollLataccel[:n], r.VEgo[:n], r.AEgo[:n], r.TargetLataccel[:n]
+		r.RollLataccel, r.VEgo, r.AEgo, r.TargetLataccel = r.RollLataccel[:n], r.VEgo[:n],
+			r.AEgo[:n], r.TargetLataccel[:n]
 		all = append(all, lockstep.Job{Route: r, Policy: lockstep.DefaultPID()})
 	}
 	return all
@@ -47,7 +48,9 @@ func logits(t *testing.T, s lockstep.Simulator, jobs []lockstep.Job) (all [][]fl
 	for i := range jobs {
 		jobs[i].Observe = func(step *lockstep.Step) { all[i] = append(all[i], step.Logits...) }
 	}
-	for i, r := range s.Simulate(context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+	for i, r := range s.Simulate(
+		context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly},
+	) {
 		if r.Err != nil {
 			t.Fatalf("job %d: %v", i, r.Err)
 		}
@@ -201,7 +204,9 @@ func (constant) Update(float64, float64, lockstep.State, lockstep.FuturePlan) fl
 
 // TestConfig: what cannot be is refused.
 func TestConfig(t *testing.T) {
-	for _, c := range []batched.Config{{Chunk: batched.MaxChunk + 1}, {Kernels: "mmx"}, {ModelPath: "none.onnx"}} {
+	for _, c := range []batched.Config{
+		{Chunk: batched.MaxChunk + 1}, {Kernels: "mmx"}, {ModelPath: "none.onnx"},
+	} {
 		if _, err := batched.New(c); err == nil {
 			t.Errorf("%+v makes a simulator", c)
 		}

@@ -43,7 +43,11 @@ func forward(kernels *f32.Kernels) func(*lockstep.Network, []float32) []float32 
 // alternatives give other bits.
 func TestVectors(t *testing.T) {
 	for _, set := range f32.Available() {
-		for operation, form := range map[string]lockstep.Softmax{"softmax-avx512": lockstep.SoftmaxAVX512, "softmax-avx2": lockstep.SoftmaxAVX2, "softmax-neon": lockstep.SoftmaxNEON} {
+		for operation, form := range map[string]lockstep.Softmax{
+			"softmax-avx512": lockstep.SoftmaxAVX512,
+			"softmax-avx2":   lockstep.SoftmaxAVX2,
+			"softmax-neon":   lockstep.SoftmaxNEON,
+		} {
 			vectors.Hold(t, operation, func(v vectors.Vector) any {
 				row := slices.Clone(v.Float32s("x"))
 				set.For(lockstep.Profile{Softmax: form}).Softmax(
@@ -52,7 +56,11 @@ func TestVectors(t *testing.T) {
 				return row
 			})
 		}
-		for operation, form := range map[string]lockstep.Exp{"softmax-numpy-U": lockstep.ExpU, "softmax-numpy-F": lockstep.ExpF, "softmax-numpy-C": lockstep.ExpC} {
+		for operation, form := range map[string]lockstep.Exp{
+			"softmax-numpy-U": lockstep.ExpU,
+			"softmax-numpy-F": lockstep.ExpF,
+			"softmax-numpy-C": lockstep.ExpC,
+		} {
 			vectors.Hold(t, operation, func(v vectors.Vector) any {
 				exp := set.For(lockstep.Profile{Exp: form}).Exp
 				w, probs := &worker{

@@ -186,7 +186,10 @@ func TestCheckStep(t *testing.T) {
 	second := []bool{false, true}
 	hold(t, []checked{
 		{"both ends", car.CheckStep(discrete(0, 2), true, nil), ""},
-		{"above", car.CheckStep(discrete(0, 3), true, nil), "environment 1: action 3 is not one of 0 to 2"},
+		{
+			"above", car.CheckStep(discrete(0, 3), true, nil),
+			"environment 1: action 3 is not one of 0 to 2",
+		},
 		{"below", car.CheckStep(discrete(-1, 0), true, nil), "environment 0: action -1"},
 		{"ignored", next.CheckStep(discrete(0, 3), true, second), ""},
 		{"not the ignored one", next.CheckStep(discrete(3, 0), true, second), "environment 0"},
@@ -224,14 +227,16 @@ func TestCheckTransition(t *testing.T) {
 		{"whole", k.CheckTransition(&whole), ""},
 	}
 	for name, cut := range map[string]func(*Transition){
-		"Actions.Discrete":   func(r *Transition) { r.Actions.Discrete = make([]int32, 2) },
-		"Actions.Continuous": func(r *Transition) { r.Actions.Continuous = r.Actions.Continuous[1:] },
-		"States":             func(r *Transition) { r.States = r.States[1:] },
-		"Observations":       func(r *Transition) { r.Observations = r.Observations[1:] },
-		"Rewards":            func(r *Transition) { r.Rewards = r.Rewards[1:] },
-		"Terminated":         func(r *Transition) { r.Terminated = r.Terminated[1:] },
-		"Truncated":          func(r *Transition) { r.Truncated = r.Truncated[1:] },
-		"Final":              func(r *Transition) { r.Final = r.Final[1:] },
+		"Actions.Discrete": func(r *Transition) { r.Actions.Discrete = make([]int32, 2) },
+		"Actions.Continuous": func(r *Transition) {
+			r.Actions.Continuous = r.Actions.Continuous[1:]
+		},
+		"States":       func(r *Transition) { r.States = r.States[1:] },
+		"Observations": func(r *Transition) { r.Observations = r.Observations[1:] },
+		"Rewards":      func(r *Transition) { r.Rewards = r.Rewards[1:] },
+		"Terminated":   func(r *Transition) { r.Terminated = r.Terminated[1:] },
+		"Truncated":    func(r *Transition) { r.Truncated = r.Truncated[1:] },
+		"Final":        func(r *Transition) { r.Final = r.Final[1:] },
 	} {
 		r := NewTransition(k)
 		cut(&r)
@@ -270,15 +275,30 @@ func TestCheckSnapshot(t *testing.T) {
 		{"episodes", car, func(s *Snapshot) { s.Episodes = s.Episodes[1:] }, "is not one of"},
 		{"steps", car, func(s *Snapshot) { s.Steps = -1 }, "after -1 steps"},
 		{"far", car, func(s *Snapshot) { s.States[3] = -100 }, ""},
-		{"too far", car, func(s *Snapshot) { s.States[3] = 100.5 }, "environment 1: a snapshot with v"},
-		{"NaN", car, func(s *Snapshot) { s.States[0] = math.NaN() }, "environment 0: a snapshot with p"},
+		{
+			"too far", car, func(s *Snapshot) { s.States[3] = 100.5 },
+			"environment 1: a snapshot with v",
+		},
+		{
+			"NaN", car, func(s *Snapshot) { s.States[0] = math.NaN() },
+			"environment 0: a snapshot with p",
+		},
 		{"NaN of a cart", cart, func(s *Snapshot) { s.States[0] = math.NaN() }, ""},
 		{"a step", car, func(s *Snapshot) { s.Elapsed[1] = math.MaxInt32 - 1 }, ""},
 		{"the last", car, func(s *Snapshot) { s.Elapsed[1] = math.MaxInt32 }, "environment 1: a s"},
-		{"before all", car, func(s *Snapshot) { s.Elapsed[1] = -1 }, "environment 1: a snapshot aft"},
+		{
+			"before all", car, func(s *Snapshot) { s.Elapsed[1] = -1 },
+			"environment 1: a snapshot aft",
+		},
 		{"an end", car, func(s *Snapshot) { s.Ended[1] = true }, ""},
-		{"a hidden end", same, func(s *Snapshot) { s.Ended[1] = true }, "its end is reset in the same"},
-		{"even", car, func(s *Snapshot) { s.Generators[7] = 2 }, "environment 1: a generator's incr"},
+		{
+			"a hidden end", same, func(s *Snapshot) { s.Ended[1] = true },
+			"its end is reset in the same",
+		},
+		{
+			"even", car, func(s *Snapshot) { s.Generators[7] = 2 },
+			"environment 1: a generator's incr",
+		},
 		{"even elsewhere", car, func(s *Snapshot) { s.Generators[5] = 2 }, ""},
 		{"even, shared", shared, func(s *Snapshot) { s.Generators[3] = 0 }, "environment 0: a gen"},
 	} {

@@ -253,11 +253,14 @@ func runBlocks(
 // comment about nothing.
 func TestReadBlocks(t *testing.T) {
 	for text, want := range map[string]string{
-		"```\ntrue":                                     "p.md:1: the block has no end",
-		"```go\nx := 1\n```":                            `p.md:1: a block of "go" is neither run nor left out for a reason`,
-		"<!-- left out: -->\n```\ntrue\n```":            `p.md:2: the comment before the block begins with "left out:": want left out, or wants`,
-		"<!-- left out\ntrue\n-->\n```\ntrue\n```":      `p.md:4: "true" in the comment before the block: want the beginning of a line, a colon and a reason`,
-		"<!-- left out\nfalse: fails\n-->\n```\na\n```": `p.md:4: the comment before the block speaks of "false", and no line begins so`,
+		"```\ntrue":          "p.md:1: the block has no end",
+		"```go\nx := 1\n```": `p.md:1: a block of "go" is neither run nor left out for a reason`,
+		"<!-- left out: -->\n```\ntrue\n```": `p.md:2: the comment before the block begins with ` +
+			`"left out:": want left out, or wants`,
+		"<!-- left out\ntrue\n-->\n```\ntrue\n```": `p.md:4: "true" in the comment before ` +
+			`the block: want the beginning of a line, a colon and a reason`,
+		"<!-- left out\nfalse: fails\n-->\n```\na\n```": `p.md:4: the comment before the block ` +
+			`speaks of "false", and no line begins so`,
 		"text\n```output\nx\n```": "p.md:2: no block stands before what " +
 			"is shown as output",
 	} {
@@ -333,10 +336,11 @@ func TestShellBlocks(t *testing.T) {
 	}
 	runBlocks(t, "sh", lacks, func(t *testing.T, all []*block, folder string) {
 		for _, b := range all {
-			script := "set -euo pipefail\ntrap 'echo \"ended with $?: $BASH_COMMAND\" >&2' ERR\n" + strings.Join(
-				b.lines,
-				"\n",
-			)
+			script := "set -euo pipefail\ntrap 'echo \"ended with $?: $BASH_COMMAND\" >&2' ERR\n" +
+				strings.Join(
+					b.lines,
+					"\n",
+				)
 			if stdout, ok := execute(t, b.String(), folder, bash, "-c", script); ok {
 				b.compare(t, stdout)
 			}

@@ -59,7 +59,9 @@ func TestGlobals(t *testing.T) {
 	slices.Sort(found)
 	for _, name := range found {
 		if !slices.Contains(embedded, name) {
-			t.Errorf("%s is a variable that whoever imports it can change: make it a function", name)
+			t.Errorf(
+				"%s is a variable that whoever imports it can change: make it a function", name,
+			)
 		}
 	}
 	for _, name := range embedded {

@@ -15,7 +15,8 @@ import (
 
 // promising is what a sentence says that promises how the program behaves.
 var promising = regexp.MustCompile(
-	`\b(refuses?|refused|names (the|both|what|it|which|its)|(is|are) named|goes? on|going on|never|resumes?|resumed)\b`,
+	`\b(refuses?|refused|names (the|both|what|it|which|its)|(is|are) named|goes? on|going ` +
+		`on|never|resumes?|resumed)\b`,
 )
 
 // promisingPages are those whose promises are held to tests.

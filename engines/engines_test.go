@@ -105,7 +105,10 @@ func TestByName(t *testing.T) {
 		list[1] != Reference() {
 		t.Errorf("%v, %v", list, err)
 	}
-	for names, want := range map[string]string{"warp": `engine "warp" is not known, want one of reference, `, "gpu gpu": "engine gpu is named twice"} {
+	for names, want := range map[string]string{
+		"warp":    `engine "warp" is not known, want one of reference, `,
+		"gpu gpu": "engine gpu is named twice",
+	} {
 		if _, err := ByName(strings.Fields(names)...); err == nil ||
 			!strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v", names, err)
@@ -116,7 +119,12 @@ func TestByName(t *testing.T) {
 			t.Errorf("%s is tried where nobody asks for it", e.Name)
 		}
 	}
-	for file, want := range map[string]string{"reference/gpt.go": "reference", "gpu/kernels/rollout.cu": "emulated gpu", "parity/judge.go": "", "gpu": ""} {
+	for file, want := range map[string]string{
+		"reference/gpt.go":       "reference",
+		"gpu/kernels/rollout.cu": "emulated gpu",
+		"parity/judge.go":        "",
+		"gpu":                    "",
+	} {
 		if got := strings.Join(Of(file), " "); got != want {
 			t.Errorf("%s is of %q, want %q", file, got, want)
 		}

@@ -115,7 +115,10 @@ func holdForks(
 	for k := range index {
 		index[k], seeds[k] = random.IntN(len(jobs)), random.Uint32()
 	}
-	for _, noise := range []lockstep.Noise{{Kind: lockstep.RouteNoise}, {Kind: lockstep.SeededNoise, Seeds: seeds}, {Kind: lockstep.ExpectedNoise}} {
+	for _, noise := range []lockstep.Noise{
+		{Kind: lockstep.RouteNoise}, {Kind: lockstep.SeededNoise, Seeds: seeds},
+		{Kind: lockstep.ExpectedNoise},
+	} {
 		var both []string
 		for _, sim := range []lockstep.Implementation{reference, s} {
 			p := planner(t, sim, jobs, at)

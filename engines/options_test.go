@@ -34,7 +34,10 @@ var entries = map[string]func(t *testing.T, s lockstep.Implementation, jobs []lo
 	"simulate": func(_ *testing.T, s lockstep.Implementation, jobs []lockstep.Job,
 		_ *lockstep.Snapshot) string {
 		text := ""
-		for _, r := range roll(s, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}) {
+		for _, r := range roll(s, jobs, lockstep.Options{
+			Shortcuts:  lockstep.CostOnly,
+			Trajectory: true,
+		}) {
 			text += fmt.Sprintln(r.steps, r.result.Costs, r.result.Err, *r.result.Trajectory)
 		}
 		return text
@@ -155,7 +158,9 @@ func TestOptions(t *testing.T) {
 // cutRoute is a route's first rows.
 func cutRoute(r *lockstep.Route, rows int) *lockstep.Route {
 	cut := *r
-	for _, column := range []*[]float64{&cut.TargetLataccel, &cut.RollLataccel, &cut.VEgo, &cut.AEgo, &cut.SteerCommand} {
+	for _, column := range []*[]float64{
+		&cut.TargetLataccel, &cut.RollLataccel, &cut.VEgo, &cut.AEgo, &cut.SteerCommand,
+	} {
 		*column = (*column)[:rows]
 	}
 	return &cut

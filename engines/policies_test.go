@@ -159,7 +159,9 @@ func policyRoutes(t *testing.T, n int) []*lockstep.Route {
 			t.Fatal(err)
 		}
 		rows := 101 + (i*37)%60
-		for _, column := range []*[]float64{&r.TargetLataccel, &r.RollLataccel, &r.VEgo, &r.AEgo, &r.SteerCommand} {
+		for _, column := range []*[]float64{
+			&r.TargetLataccel, &r.RollLataccel, &r.VEgo, &r.AEgo, &r.SteerCommand,
+		} {
 			*column = (*column)[:rows]
 		}
 		routes = append(routes, r)

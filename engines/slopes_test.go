@@ -140,7 +140,9 @@ func taught(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job,
 			}
 		}
 	}
-	for k, r := range s.Simulate(context.Background(), all, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+	for k, r := range s.Simulate(
+		context.Background(), all, lockstep.Options{Shortcuts: lockstep.CostOnly},
+	) {
 		if r.Err != nil {
 			t.Fatal(k, r.Err)
 		}

@@ -98,7 +98,9 @@ func histories(t *rapid.T, cover, pair func(string)) {
 	}
 	defer os.Remove(h.path)
 	h.reference = h.open(all[0])
-	for _, e := range rapid.SliceOfNDistinct(rapid.SampledFrom(all), 1, 2, func(e engine) string { return e.name }).Draw(t, "engines") {
+	for _, e := range rapid.SliceOfNDistinct(
+		rapid.SampledFrom(all), 1, 2, func(e engine) string { return e.name },
+	).Draw(t, "engines") {
 		cover(e.name)
 		h.engines = append(h.engines, h.open(e))
 	}
@@ -266,7 +268,9 @@ func (h *history) cancelled() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	e := h.engine()
-	for i, r := range e.Simulate(ctx, h.steered(3), lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+	for i, r := range e.Simulate(
+		ctx, h.steered(3), lockstep.Options{Shortcuts: lockstep.CostOnly},
+	) {
 		if !errors.Is(r.Err, context.Canceled) {
 			h.Fatalf("%s, job %d of a cancelled run: %v", e.name, i, r.Err)
 		}
@@ -276,7 +280,9 @@ func (h *history) cancelled() {
 // brokenOff leaves a run after its first result.
 func (h *history) brokenOff() {
 	h.cover("broken off")
-	for range h.engine().Simulate(context.Background(), h.steered(7), lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+	for range h.engine().Simulate(
+		context.Background(), h.steered(7), lockstep.Options{Shortcuts: lockstep.CostOnly},
+	) {
 		break
 	}
 }
@@ -319,7 +325,9 @@ func (h *history) collect() {
 	for i := range jobs {
 		want, observed := collected(h.reference, jobs[i:i+1])
 		row := func(x []float32, width int) []float32 { return x[i*width : (i+1)*width] }
-		wide := func(x []float64) []float64 { return x[i*lockstep.ExperienceSteps : (i+1)*lockstep.ExperienceSteps] }
+		wide := func(x []float64) []float64 {
+			return x[i*lockstep.ExperienceSteps : (i+1)*lockstep.ExperienceSteps]
+		}
 		if err := errors.Join(
 			simtest.Same("raw", row(got.Raw, lockstep.ExperienceSteps), want.Raw),
 			simtest.Same("softplus", row(got.Softplus, 2*lockstep.ExperienceSteps), want.Softplus),

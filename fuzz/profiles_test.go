@@ -45,7 +45,9 @@ func oneStep(
 			}
 		},
 	}
-	for _, r := range s.Simulate(context.Background(), []lockstep.Job{job}, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+	for _, r := range s.Simulate(
+		context.Background(), []lockstep.Job{job}, lockstep.Options{Shortcuts: lockstep.CostOnly},
+	) {
 		if r.Err != nil {
 			t.Fatal(r.Err)
 		}

@@ -90,7 +90,9 @@ var routeReader = reader{
 		if n < lockstep.MinRows || len(r.Draws) != n-lockstep.ContextLength {
 			fail("%d rows, %d draws", n, len(r.Draws))
 		}
-		for k, column := range [][]float64{r.RollLataccel, r.VEgo, r.AEgo, r.TargetLataccel, r.SteerCommand} {
+		for k, column := range [][]float64{
+			r.RollLataccel, r.VEgo, r.AEgo, r.TargetLataccel, r.SteerCommand,
+		} {
 			if len(column) != n {
 				fail("column %d has %d rows, want %d", k, len(column), n)
 			}
@@ -380,8 +382,10 @@ func goldenSample() []byte {
 	if err != nil {
 		panic(err)
 	}
-	r.Tokens, r.States, r.LogitsHash, r.ProbsHash, r.CDFHash = r.Tokens[:60], r.States[:240], r.LogitsHash[:3], r.ProbsHash[:3], r.CDFHash[:3]
-	r.Draw, r.Sample, r.Prediction, r.Lataccel, r.Action = r.Draw[:3], r.Sample[:3], r.Prediction[:3], r.Lataccel[:3], r.Action[:3]
+	r.Tokens, r.States, r.LogitsHash, r.ProbsHash, r.CDFHash = r.Tokens[:60], r.States[:240],
+		r.LogitsHash[:3], r.ProbsHash[:3], r.CDFHash[:3]
+	r.Draw, r.Sample, r.Prediction, r.Lataccel, r.Action = r.Draw[:3], r.Sample[:3],
+		r.Prediction[:3], r.Lataccel[:3], r.Action[:3]
 	r.FullSteps, r.Logits, r.Probs = nil, nil, nil
 	path := scratch("sample.npz", nil)
 	if err := recordtest.WriteFile(path, set.Profile, r); err != nil {
@@ -440,8 +444,11 @@ var cacheReader = reader{
 			want := c.want[i]
 			if errs[i] != nil || r.Name != want.Name || r.Seed != want.Seed {
 				fail("%s differs with a damaged cache (%v)", c.files[i], errs[i])
-			} else if err := errors.Join(simtest.Same("target", r.TargetLataccel,
-				want.TargetLataccel), simtest.Same("v ego", r.VEgo, want.VEgo), simtest.Same("draws", r.Draws, want.Draws)); err != nil {
+			} else if err := errors.Join(
+				simtest.Same("target", r.TargetLataccel, want.TargetLataccel),
+				simtest.Same("v ego", r.VEgo, want.VEgo),
+				simtest.Same("draws", r.Draws, want.Draws),
+			); err != nil {
 				fail("%s with a damaged cache: %v", c.files[i], err)
 			}
 		}
@@ -558,7 +565,10 @@ var traceReader = reader{
 					text...),
 			)
 		}
-		for _, text := range []string{`{"key": ["` + long + `"]}`, `{"inputs": ` + strings.Repeat("1", 5000) + `}`, `{"` + long + `": 1}`} {
+		for _, text := range []string{
+			`{"key": ["` + long + `"]}`, `{"inputs": ` + strings.Repeat("1", 5000) + `}`,
+			`{"` + long + `": 1}`,
+		} {
 			files = append(
 				files,
 				slices.Concat(

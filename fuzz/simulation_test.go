@@ -68,7 +68,9 @@ func tokensOf(e engine, values []float64, fail func(string, ...any)) (tokens []i
 			}
 		},
 	}
-	for _, r := range e.Simulate(context.Background(), []lockstep.Job{job}, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+	for _, r := range e.Simulate(
+		context.Background(), []lockstep.Job{job}, lockstep.Options{Shortcuts: lockstep.CostOnly},
+	) {
 		err = r.Err
 	}
 	if err == nil && len(tokens) != lockstep.ContextLength {
@@ -591,7 +593,8 @@ func teacher(t *rapid.T, cover func(string)) {
 				want := slices.IndexFunc(s.CDF, func(x float64) bool { return x > s.Draw })
 				if s.Draw != edges[s.Index-lockstep.ContextLength] || s.Sample != want {
 					t.Fatalf("%s, step %d: draw %v has token %d, want draw %v and token %d",
-						e.name, s.Index, s.Draw, s.Sample, edges[s.Index-lockstep.ContextLength], want)
+						e.name, s.Index, s.Draw, s.Sample, edges[s.Index-lockstep.ContextLength],
+						want)
 				}
 				cover("draw on an edge")
 			}
@@ -686,7 +689,8 @@ func longRoutes(t *rapid.T, cover func(string)) {
 			t.Fatalf("%s, %d rows, cost only: %s", e.name, n, d)
 		}
 		for _, tr := range []*run{short, full} {
-			if got, want := len(tr.result.Trajectory.Lataccel), len(tr.steps)+lockstep.ContextLength; got != want {
+			if got, want := len(tr.result.Trajectory.Lataccel),
+				len(tr.steps)+lockstep.ContextLength; got != want {
 				t.Fatalf("%s, %d rows: a trajectory of %d steps, want %d", e.name, n, got, want)
 			}
 		}

@@ -308,7 +308,9 @@ func columnOfFile(t *rapid.T, cover func(string), random *rand.Rand,
 
 // sameColumns holds a route that was read to the numbers of its file.
 func sameColumns(t *rapid.T, r *lockstep.Route, header []string, values [][]float64) {
-	for k, got := range [][]float64{r.RollLataccel, r.VEgo, r.AEgo, r.TargetLataccel, r.SteerCommand} {
+	for k, got := range [][]float64{
+		r.RollLataccel, r.VEgo, r.AEgo, r.TargetLataccel, r.SteerCommand,
+	} {
 		name := columnsOfFile[k]
 		column := values[slices.Index(header, name)]
 		if len(got) != len(column) {

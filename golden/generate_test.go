@@ -40,7 +40,8 @@ func TestGenerate(t *testing.T) {
 		{[]string{"-c", load + `
 def check():
     raise g.Failed(g.first_difference({"a": np.zeros(2)}, {"a": np.array([0.0, -0.0])}))
-g.run(check)`}, 1, "a[1]: committed 0.0 (0000000000000000), regenerated -0.0 (8000000000000000) (1 of 2 differ)"},
+g.run(check)`}, 1, "a[1]: committed 0.0 (0000000000000000), regenerated -0.0 (8000000000000000) " +
+			"(1 of 2 differ)"},
 	} {
 		command := exec.Command(python, append([]string{"-B"}, c.args...)...)
 		var stderr bytes.Buffer

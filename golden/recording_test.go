@@ -95,9 +95,11 @@ func record(name string, steps int, next func() uint64) *golden.Recording {
 func TestRoundTrip(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.npz")
 	for what, change := range map[string]func(*golden.Recording){
-		"its logits or probs do not have the hash that was recorded": func(r *golden.Recording) { r.Probs[lockstep.VocabSize] = -r.Probs[lockstep.VocabSize] },
-		"step 22 follows step 22":                                    func(r *golden.Recording) { r.FullSteps[3] = 22 },
-		"step 24 follows step 22":                                    func(r *golden.Recording) { r.FullSteps[3] = 24 },
+		"its logits or probs do not have the hash that was recorded": func(r *golden.Recording) {
+			r.Probs[lockstep.VocabSize] = -r.Probs[lockstep.VocabSize]
+		},
+		"step 22 follows step 22": func(r *golden.Recording) { r.FullSteps[3] = 22 },
+		"step 24 follows step 22": func(r *golden.Recording) { r.FullSteps[3] = 24 },
 	} {
 		r := record("a", 4, generator(1))
 		change(r)
@@ -111,7 +113,9 @@ func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		next := generator(rapid.Uint64().Draw(t, "seed"))
 		var want []*golden.Recording
-		for _, name := range rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z0-9./ ]{0,6}`), 0, 3, rapid.ID).Draw(t, "routes") {
+		for _, name := range rapid.SliceOfNDistinct(
+			rapid.StringMatching(`[a-z0-9./ ]{0,6}`), 0, 3, rapid.ID,
+		).Draw(t, "routes") {
 			r := record(name, rapid.IntRange(0, 4).Draw(t, "steps"), next)
 			// Keep some steps in full, as a golden does.
 			var steps []int64

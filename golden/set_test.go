@@ -91,7 +91,11 @@ func TestAll(t *testing.T) {
 			`{"profile": "ort1.23-avx2-expF-sinfma-csvexact", "recordings": [{}]}`,
 		)
 	}
-	for dir, want := range map[string][]string{".": {"a", "b", "c"}, "own": {"b", "c"}, "own/c": {"c"}} {
+	for dir, want := range map[string][]string{
+		".":     {"a", "b", "c"},
+		"own":   {"b", "c"},
+		"own/c": {"c"},
+	} {
 		sets, err := golden.All(filepath.Join(root, dir))
 		var got []string
 		for _, s := range sets {
@@ -116,7 +120,10 @@ func TestSetErrors(t *testing.T) {
 		"null profile": {`{"profile": null}`, "no profile"},
 		"no recordings": {`{"profile": "ort1.30-avx2-expU-sinfma-csv2", "recordings": []}`,
 			"no recordings"},
-		"wrong type": {`{"profile": "ort1.30-avx2-expU-sinfma-csv2", "recordings": [{"seed": -1}]}`, "cannot unmarshal number -1"},
+		"wrong type": {
+			`{"profile": "ort1.30-avx2-expU-sinfma-csv2", "recordings": [{"seed": -1}]}`,
+			"cannot unmarshal number -1",
+		},
 	} {
 		root := t.TempDir()
 		path := filepath.Join(root, "set", "provenance.json")
@@ -134,7 +141,8 @@ func TestSetErrors(t *testing.T) {
 			}
 		}
 	}
-	const one = `{"profile": "ort1.30-avx2-expU-sinfma-csv2", "recordings": [{"file": "00000.pid.npz"}]}`
+	const one = `{"profile": "ort1.30-avx2-expU-sinfma-csv2", "recordings": [{"file": ` +
+		`"00000.pid.npz"}]}`
 	unlisted := t.TempDir()
 	write(t, filepath.Join(unlisted, "provenance.json"), one)
 	write(t, filepath.Join(unlisted, "00000.pid.npz"), "")
@@ -190,7 +198,9 @@ func TestPolicyErrors(t *testing.T) {
 		got != (lockstep.PID{P: 1, I: 2, D: 3}) {
 		t.Errorf("policy %v, %v; want the gains 1, 2, 3", got, err)
 	}
-	for _, e := range []golden.Entry{{File: "f", Controller: "pid"}, {File: "f", Controller: "mpc", Gains: gains}, {File: "f"}} {
+	for _, e := range []golden.Entry{
+		{File: "f", Controller: "pid"}, {File: "f", Controller: "mpc", Gains: gains}, {File: "f"},
+	} {
 		want := `f: controller "` + e.Controller + `" is not known, or has no gains`
 		if got, err := e.Policy(); err == nil || err.Error() != want {
 			t.Errorf("policy %v, %v; want %s", got, err, want)

@@ -90,7 +90,8 @@ var compiledFaults = map[string][]plantedFault{
 		},
 		{
 			"an FFMA unfused", "translated",
-			`((?:float c = f32\(R\d+\)(?s:.*?)){9}float c = f32\(R\d+\); float d; )d = fused\(a, b, c\);`,
+			`((?:float c = f32\(R\d+\)(?s:.*?)){9}float c = f32\(R\d+\); float d; )d = fused\(a, ` +
+				`b, c\);`,
 			"${1}d = a * b; d = d + c;", "",
 		},
 		{"an FFMA that rounds to zero", "kernel lockstep_rollout_r1", `FFMA R`, "FFMA.RZ R", ""},

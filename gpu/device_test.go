@@ -25,7 +25,21 @@ func TestLayout(t *testing.T) {
 		!slices.Equal(l.variants, []variant{{1, 1000}, {2, 2000}}) {
 		t.Fatalf("%+v, %v", l, err)
 	}
-	for i, want := range map[int]string{0: "version", 1: "Route", 2: "Job", 3: "Status", 4: "Memory", 5: "TraceStep", 6: "Launch", 7: "Actor", 8: "Observing", 9: "weights", 11: "too few", 18: "kinds", 23: "kinds"} {
+	for i, want := range map[int]string{
+		0:  "version",
+		1:  "Route",
+		2:  "Job",
+		3:  "Status",
+		4:  "Memory",
+		5:  "TraceStep",
+		6:  "Launch",
+		7:  "Actor",
+		8:  "Observing",
+		9:  "weights",
+		11: "too few",
+		18: "kinds",
+		23: "kinds",
+	} {
 		bad := slices.Clone(good)
 		bad[i] += 8
 		if _, err := readLayout(bad, weights); !contains(err, want) ||

@@ -182,7 +182,9 @@ func TestCollectOnDevice(t *testing.T) {
 	broken.VEgo = slices.Clone(broken.VEgo)
 	broken.VEgo[104] = math.NaN()
 	var jobs []lockstep.Job
-	for i, route := range []*lockstep.Route{shorten(routes()[0], 103), shorten(routes()[1], 113), broken, shorten(routes()[0], 103)} {
+	for i, route := range []*lockstep.Route{
+		shorten(routes()[0], 103), shorten(routes()[1], 113), broken, shorten(routes()[0], 103),
+	} {
 		jobs = append(
 			jobs,
 			lockstep.Job{Route: route, Policy: policy, Sampling: &lockstep.Sampling{ID: uint64(i)}},
@@ -239,7 +241,9 @@ func TestCollectOnDevice(t *testing.T) {
 	if c := s.Stats().Sub(before); c.UploadBytes != 6*16 {
 		t.Errorf("%+v, want the places alone to go up", c.Counts)
 	}
-	for _, p := range []lockstep.Place{{Rollout: 0, Step: 3}, {Rollout: 2, Step: 0}, {Rollout: 4}, {Rollout: -1}} {
+	for _, p := range []lockstep.Place{
+		{Rollout: 0, Step: 3}, {Rollout: 2, Step: 0}, {Rollout: 4}, {Rollout: -1},
+	} {
 		if err := x.Observe([]lockstep.Place{p}, uintptr(into)); err == nil {
 			t.Errorf("place %v is observed", p)
 		}

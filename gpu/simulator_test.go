@@ -455,7 +455,10 @@ func TestMemory(t *testing.T) {
 	wanted := traces(
 		t, ref, jobs[:2], lockstep.Options{Shortcuts: lockstep.AllSteps, Trajectory: true},
 	)
-	for i, got := range traces(t, s, jobs[:2], lockstep.Options{Shortcuts: lockstep.AllSteps, Trajectory: true}) {
+	for i, got := range traces(t, s, jobs[:2], lockstep.Options{
+		Shortcuts:  lockstep.AllSteps,
+		Trajectory: true,
+	}) {
 		if d := got.difference(wanted[i]); d != "" {
 			t.Errorf("job %d: %s", i, d)
 		}
@@ -590,9 +593,16 @@ func TestFaults(t *testing.T) {
 			lockstep.Job{Route: good, Policy: lockstep.Custom{Name: "bad"}}, "panic"},
 		{"no policy", lockstep.Job{Route: good}, "no controller of type <nil>"},
 		{"batch controller panics",
-			lockstep.Job{Route: good, Policy: batch(at104(func(*lockstep.BatchStep) error { panic("batch out of fuel") }))}, "controller broken, step 104: panic: batch out of fuel"},
+			lockstep.Job{
+				Route: good,
+				Policy: batch(
+					at104(func(*lockstep.BatchStep) error { panic("batch out of fuel") }),
+				),
+			}, "controller broken, step 104: panic: batch out of fuel"},
 		{"batch controller fails", lockstep.Job{Route: good,
-			Policy: batch(at104(func(*lockstep.BatchStep) error { return errors.New("out of fuel") }))}, "controller broken, step 104: out of fuel"},
+			Policy: batch(
+				at104(func(*lockstep.BatchStep) error { return errors.New("out of fuel") }),
+			)}, "controller broken, step 104: out of fuel"},
 		{"batch controller fails a route",
 			lockstep.Job{Route: good, Policy: batch(at104(func(s *lockstep.BatchStep) error {
 				s.Err[0] = errors.New("flat tyre")
@@ -622,24 +632,58 @@ func TestFaults(t *testing.T) {
 				}
 			}}, "step 109: panic: seen enough"},
 		{"NaN that a network sees",
-			lockstep.Job{Route: edit(func(r *lockstep.Route) { r.TargetLataccel[110] = math.NaN() }), Policy: network(8)}, "step 100: observation[65] (target plan 9) is NaN"},
+			lockstep.Job{
+				Route:  edit(func(r *lockstep.Route) { r.TargetLataccel[110] = math.NaN() }),
+				Policy: network(8),
+			}, "step 100: observation[65] (target plan 9) is NaN"},
 		{"no route", lockstep.Job{Policy: lockstep.Zero{}}, "no route"},
 		{
 			"short route",
 			lockstep.Job{Route: shorten(good, lockstep.MinRows-1), Policy: lockstep.Zero{}},
 			"100 rows, want at least 101",
 		},
-		{"unequal columns", lockstep.Job{Route: edit(func(r *lockstep.Route) { r.VEgo = r.VEgo[:50] }), Policy: lockstep.Zero{}}, "columns of 114, 50"},
-		{"target without token", lockstep.Job{Route: edit(func(r *lockstep.Route) { r.TargetLataccel[95] = math.NaN() }), Policy: lockstep.Zero{}}, "step 100: lataccel NaN has no token"},
+		{
+			"unequal columns",
+			lockstep.Job{
+				Route:  edit(func(r *lockstep.Route) { r.VEgo = r.VEgo[:50] }),
+				Policy: lockstep.Zero{},
+			},
+			"columns of 114, 50",
+		},
+		{
+			"target without token",
+			lockstep.Job{
+				Route:  edit(func(r *lockstep.Route) { r.TargetLataccel[95] = math.NaN() }),
+				Policy: lockstep.Zero{},
+			},
+			"step 100: lataccel NaN has no token",
+		},
 		{"the same, seen step by step",
-			lockstep.Job{Route: edit(func(r *lockstep.Route) { r.TargetLataccel[95] = math.NaN() }), Policy: weavePolicy}, "step 100: lataccel NaN has no token"},
-		{"NaN in a state", lockstep.Job{Route: edit(func(r *lockstep.Route) { r.VEgo[112] = math.NaN() }), Policy: lockstep.Zero{}}, "step 112: probabilities contain NaN"},
+			lockstep.Job{
+				Route:  edit(func(r *lockstep.Route) { r.TargetLataccel[95] = math.NaN() }),
+				Policy: weavePolicy,
+			}, "step 100: lataccel NaN has no token"},
+		{
+			"NaN in a state",
+			lockstep.Job{
+				Route:  edit(func(r *lockstep.Route) { r.VEgo[112] = math.NaN() }),
+				Policy: lockstep.Zero{},
+			},
+			"step 112: probabilities contain NaN",
+		},
 		{"NaN in a state, observed",
 			lockstep.Job{Route: edit(func(r *lockstep.Route) { r.VEgo[112] = math.NaN() }),
 				Policy: lockstep.Zero{}, Observe: func(s *lockstep.Step) {
 					seen = s.Index
 				}}, "step 112: probabilities contain NaN"},
-		{"infinite state", lockstep.Job{Route: edit(func(r *lockstep.Route) { r.VEgo[112] = math.Inf(1) }), Policy: lockstep.Zero{}}, "step 112: probabilities contain NaN"},
+		{
+			"infinite state",
+			lockstep.Job{
+				Route:  edit(func(r *lockstep.Route) { r.VEgo[112] = math.Inf(1) }),
+				Policy: lockstep.Zero{},
+			},
+			"step 112: probabilities contain NaN",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			neighbour, want := lockstep.Job{Route: good, Policy: lockstep.DefaultPID()}, onDevice

@@ -121,7 +121,10 @@ func TestSnapshot(t *testing.T) {
 		t.Fatal(err, want)
 	}
 	for at, shot := range shots {
-		for name, q := range map[string]lockstep.Stepper{"the same": p, "fresh": reset(t, s, jobs, opts)} {
+		for name, q := range map[string]lockstep.Stepper{
+			"the same": p,
+			"fresh":    reset(t, s, jobs, opts),
+		} {
 			t.Run(fmt.Sprintf("%s, step %d", name, at), func(t *testing.T) {
 				for run := range 2 { // a detour first
 					if err := q.Restore(ctx, shot); err != nil {

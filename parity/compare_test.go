@@ -79,7 +79,9 @@ var oneWalk = field{Starts: []start{{0.5, 9}}}.tasks()
 // TestReadError: a recording that cannot be read again, to hash it as the other one is, is
 // an error wherever it breaks off, and no recording without a difference, or with another.
 func TestReadError(t *testing.T) {
-	for _, kinds := range [][2]schema.Hash{{schema.XXH64, schema.SHA256}, {schema.SHA256, schema.XXH64}} {
+	for _, kinds := range [][2]schema.Hash{
+		{schema.XXH64, schema.SHA256}, {schema.SHA256, schema.XXH64},
+	} {
 		want, _ := recorded(t, walker{}, kinds[0], oneWalk)
 		got, d := recorded(t, walker{}, kinds[1], oneWalk)
 		size := d.Size()
@@ -169,7 +171,8 @@ func TestFindingsAlone(t *testing.T) {
 		t,
 		json.Unmarshal(
 			[]byte(
-				`{"want": {"name": "a"}, "got": {"name": "b"}, "findings": [{"stage": "reward", "findings": 3, "rollouts": 2}], "rollouts": [{"steps": 1, "equal": true}]}`,
+				`{"want": {"name": "a"}, "got": {"name": "b"}, "findings": [{"stage": "reward", `+
+					`"findings": 3, "rollouts": 2}], "rollouts": [{"steps": 1, "equal": true}]}`,
 			),
 			&r,
 		),
@@ -183,7 +186,10 @@ func TestFindingsAlone(t *testing.T) {
 // TestTeacherPastEnd: a trajectory goes on where comparisons end.
 func TestTeacherPastEnd(t *testing.T) {
 	s, steps := walks.Schema, []*schema.Step(nil)
-	for range (walker{}).Run(t.Context(), oneWalk, func(_ int, step *schema.Step) { step.Sum(schema.XXH64); steps = append(steps, step.Clone()) }) {
+	for range (walker{}).Run(t.Context(), oneWalk, func(_ int, step *schema.Step) {
+		step.Sum(schema.XXH64)
+		steps = append(steps, step.Clone())
+	}) {
 	}
 	s.End = 4
 	if teacher := parity.NewTeacher(&s, steps); teacher == nil || teacher.Steps() != len(steps) ||

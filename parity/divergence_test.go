@@ -41,11 +41,36 @@ func TestDivergenceError(t *testing.T) {
 			Step: 20, Stage: "cdf", Index: -1, Want: "a", Got: "b", Replay: "again"},
 		// What was found in a batch and looked for alone may be the batch's doing.
 		"route 1, step 20, stage cdf: want a, got b; a repetition did not show it again: an " +
-			"engine does not always compute the same": {Rollout: "route 1", Step: 20, Stage: "cdf", Index: -1, Want: "a", Got: "b", Unrepeated: true},
+			"engine does not always compute the same": {
+			Rollout:    "route 1",
+			Step:       20,
+			Stage:      "cdf",
+			Index:      -1,
+			Want:       "a",
+			Got:        "b",
+			Unrepeated: true,
+		},
 		"route 1, step 20, stage cdf: want a, got b; alone a repetition did not show it again: " +
-			"another batch takes another kernel, or an engine does not always compute the same": {Rollout: "route 1", Step: 20, Stage: "cdf", Index: -1, Want: "a", Got: "b", Unrepeated: true, Forced: true},
+			"another batch takes another kernel, or an engine does not always compute the same": {
+			Rollout:    "route 1",
+			Step:       20,
+			Stage:      "cdf",
+			Index:      -1,
+			Want:       "a",
+			Got:        "b",
+			Unrepeated: true,
+			Forced:     true,
+		},
 		"route 1, step 20, stage cdf: want a, got b; alone the rollout does not show it, beside " +
-			"its 3 neighbours it does: another batch may take another kernel": {Rollout: "route 1", Step: 20, Stage: "cdf", Index: -1, Want: "a", Got: "b", Neighbours: 3},
+			"its 3 neighbours it does: another batch may take another kernel": {
+			Rollout:    "route 1",
+			Step:       20,
+			Stage:      "cdf",
+			Index:      -1,
+			Want:       "a",
+			Got:        "b",
+			Neighbours: 3,
+		},
 	} {
 		if got := d.Error(); got != want {
 			t.Errorf("\n got %s\nwant %s", got, want)
@@ -126,8 +151,9 @@ func TestDifferOutcome(t *testing.T) {
 		switch {
 		case c.index == -2 && d != nil:
 			t.Errorf("%s and %s: %v", want, got, d)
-		case c.index > -2 && (d == nil || d.Index != c.index || d.Stage != "costs" || d.Step != -1 ||
-			c.index >= 0 && d.Element != s.Outcome.Elements[c.index]):
+		case c.index > -2 &&
+			(d == nil || d.Index != c.index || d.Stage != "costs" || d.Step != -1 ||
+				c.index >= 0 && d.Element != s.Outcome.Elements[c.index]):
 			t.Errorf("%s and %s: %+v, want a difference at %d", want, got, d, c.index)
 		}
 		if fmt.Sprint(c.want) != want || fmt.Sprint(c.got) != got {
@@ -170,7 +196,9 @@ func TestFloat(t *testing.T) {
 			)
 		}
 	})
-	for _, text := range []string{`"1"`, `"NaN"`, `"NaN:7ff0000000000000"`, `"NaN:x"`, `[1]`, `"inf"`, `1e999`, `{}`} {
+	for _, text := range []string{
+		`"1"`, `"NaN"`, `"NaN:7ff0000000000000"`, `"NaN:x"`, `[1]`, `"inf"`, `1e999`, `{}`,
+	} {
 		var x Float
 		if err := json.Unmarshal([]byte(text), &x); err == nil {
 			t.Errorf("%s was read as %v", text, x)

@@ -227,7 +227,10 @@ func TestTrajectoryEngines(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, policy := range []lockstep.Policy{lockstep.Zero{}, lockstep.DefaultPID(), lockstep.PID{P: 0.3, I: 0.05, D: -0.1}, lockstep.PID{P: 2, I: 0.3, D: 0.5}} {
+				for _, policy := range []lockstep.Policy{
+					lockstep.Zero{}, lockstep.DefaultPID(), lockstep.PID{P: 0.3, I: 0.05, D: -0.1},
+					lockstep.PID{P: 2, I: 0.3, D: 0.5},
+				} {
 					if job := (lockstep.Job{Route: route, Policy: policy}); selected(name(job)) {
 						jobs = append(jobs, job)
 					}
@@ -268,11 +271,15 @@ func TestTrajectoryPublishedCosts(t *testing.T) {
 				},
 			)
 		}
-		for i, result := range sim.Simulate(context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+		for i, result := range sim.Simulate(
+			context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly},
+		) {
 			if result.Err != nil {
 				t.Fatal(result.Err)
 			}
-			for j, cost := range []float64{result.Costs.Lataccel, result.Costs.Jerk, result.Costs.Total} {
+			for j, cost := range []float64{
+				result.Costs.Lataccel, result.Costs.Jerk, result.Costs.Total,
+			} {
 				if got, want := strconv.FormatFloat(cost, 'g', -1,
 					64), rows[1+i][2+j]; got != want {
 					t.Errorf(
@@ -312,7 +319,10 @@ func testProfiles() []lockstep.Profile {
 	var profiles []lockstep.Profile
 	for _, p := range lockstep.Profiles() {
 		arm := 0
-		for _, is := range []bool{p.LayerNorm == lockstep.LayerNorm130ARM, p.Softmax == lockstep.SoftmaxNEON, p.Exp == lockstep.ExpC} {
+		for _, is := range []bool{
+			p.LayerNorm == lockstep.LayerNorm130ARM, p.Softmax == lockstep.SoftmaxNEON,
+			p.Exp == lockstep.ExpC,
+		} {
 			if is {
 				arm++
 			}

@@ -153,28 +153,75 @@ func TestNetworkErrors(t *testing.T) {
 			g.Nodes = slices.Delete(g.Nodes, 2, 3)
 			g.Nodes[2].Inputs[0] = "sum0"
 		},
-		`node 1 ("Relu"): a layer without a bias before it`:          func(g *onnx.Graph) { g.Nodes[1].OpType, g.Nodes[1].Inputs = "Relu", []string{"product0"} },
-		`node 3 ("MatMul"): it does not follow "hidden0"`:            func(g *onnx.Graph) { g.Nodes[3].Inputs[0] = "sum0" },
-		`"weight0" is not an initializer: weights must be in`:        func(g *onnx.Graph) { g.Initializers[0].Name = "other" },
-		`layer 0: weight [0][0] is NaN`:                              func(g *onnx.Graph) { copy(g.Initializers[0].Raw, nan) },
-		`layer 0: 255 inputs and 4 outputs, want 256`:                func(g *onnx.Graph) { i := &g.Initializers[0]; i.Dims[0], i.Raw = 255, i.Raw[16:] },
-		`bias "bias0": shape [3], want [4]`:                          func(g *onnx.Graph) { i := &g.Initializers[1]; i.Dims[0], i.Raw = 3, i.Raw[4:] },
-		`output "logits" is not that of the last layer`:              func(g *onnx.Graph) { g.Nodes = g.Nodes[:4] },
-		`tensor "weight0": element type 7, want float`:               func(g *onnx.Graph) { g.Initializers[0].Type = onnx.Int64 },
-		`0 outputs, want one: logits [n,2]`:                          func(g *onnx.Graph) { g.Outputs = nil },
-		`node 0 ("Gemm"): 2 inputs, want 3: a layer has a bias`:      func(g *onnx.Graph) { gemm(g, 0); g.Nodes[0].Inputs = g.Nodes[0].Inputs[:2] },
-		`node 0 ("Gemm"): attribute "alpha" has a value that is not`: func(g *onnx.Graph) { gemm(g, 0); g.Nodes[0].Attributes[0].Float = 2 },
-		`node 0 ("Gemm"): attribute "transA" has`:                    func(g *onnx.Graph) { gemm(g, 0); g.Nodes[0].Attributes[0] = onnx.Attribute{Name: "transA", Int: 1} },
-		`node 0 ("Gemm"): it does not follow "obs": want a chain`:    func(g *onnx.Graph) { gemm(g, 0); slices.Reverse(g.Nodes[0].Inputs) },
-		`node 2 ("Add"): it does not follow a MatMul`:                func(g *onnx.Graph) { g.Nodes[2].OpType, g.Nodes[2].Inputs = "Add", []string{"sum0", "bias0"} },
-		`node 1 ("Add"): it does not follow a MatMul`:                func(g *onnx.Graph) { n := &g.Nodes[1]; n.Inputs = append(n.Inputs, "bias0") },
-		`node 0 ("Relu"): it does not follow a layer`:                func(g *onnx.Graph) { g.Nodes[0].OpType = "Relu" },
-		`node 3 ("Relu"): it does not follow a layer`:                func(g *onnx.Graph) { g.Nodes[3].OpType = "Relu" },
-		`bias "bias0": shape [2 2], want [4]`:                        func(g *onnx.Graph) { g.Initializers[1].Dims = []int64{2, 2} },
-		`bias "bias0": shape [], want [4]`:                           func(g *onnx.Graph) { i := &g.Initializers[1]; i.Dims, i.Raw = nil, i.Raw[:4] },
-		`input "obs": element type 7`:                                func(g *onnx.Graph) { g.Inputs[0].Type = onnx.Int64 },
-		`input "obs": element type 1 and shape [-1 256 1]`:           func(g *onnx.Graph) { g.Inputs[0].Dims = append(g.Inputs[0].Dims, 1) },
-		`output "product1" is not that of the last layer`:            func(g *onnx.Graph) { g.Nodes = g.Nodes[:4]; g.Outputs[0].Name = "product1" },
+		`node 1 ("Relu"): a layer without a bias before it`: func(g *onnx.Graph) {
+			g.Nodes[1].OpType, g.Nodes[1].Inputs = "Relu", []string{"product0"}
+		},
+		`node 3 ("MatMul"): it does not follow "hidden0"`: func(g *onnx.Graph) {
+			g.Nodes[3].Inputs[0] = "sum0"
+		},
+		`"weight0" is not an initializer: weights must be in`: func(g *onnx.Graph) {
+			g.Initializers[0].Name = "other"
+		},
+		`layer 0: weight [0][0] is NaN`: func(g *onnx.Graph) { copy(g.Initializers[0].Raw, nan) },
+		`layer 0: 255 inputs and 4 outputs, want 256`: func(g *onnx.Graph) {
+			i := &g.Initializers[0]
+			i.Dims[0], i.Raw = 255, i.Raw[16:]
+		},
+		`bias "bias0": shape [3], want [4]`: func(g *onnx.Graph) {
+			i := &g.Initializers[1]
+			i.Dims[0], i.Raw = 3, i.Raw[4:]
+		},
+		`output "logits" is not that of the last layer`: func(g *onnx.Graph) {
+			g.Nodes = g.Nodes[:4]
+		},
+		`tensor "weight0": element type 7, want float`: func(g *onnx.Graph) {
+			g.Initializers[0].Type = onnx.Int64
+		},
+		`0 outputs, want one: logits [n,2]`: func(g *onnx.Graph) { g.Outputs = nil },
+		`node 0 ("Gemm"): 2 inputs, want 3: a layer has a bias`: func(g *onnx.Graph) {
+			gemm(g, 0)
+			g.Nodes[0].Inputs = g.Nodes[0].Inputs[:2]
+		},
+		`node 0 ("Gemm"): attribute "alpha" has a value that is not`: func(g *onnx.Graph) {
+			gemm(g, 0)
+			g.Nodes[0].Attributes[0].Float = 2
+		},
+		`node 0 ("Gemm"): attribute "transA" has`: func(g *onnx.Graph) {
+			gemm(g, 0)
+			g.Nodes[0].Attributes[0] = onnx.Attribute{Name: "transA", Int: 1}
+		},
+		`node 0 ("Gemm"): it does not follow "obs": want a chain`: func(g *onnx.Graph) {
+			gemm(g, 0)
+			slices.Reverse(g.Nodes[0].Inputs)
+		},
+		`node 2 ("Add"): it does not follow a MatMul`: func(g *onnx.Graph) {
+			g.Nodes[2].OpType, g.Nodes[2].Inputs = "Add", []string{"sum0", "bias0"}
+		},
+		`node 1 ("Add"): it does not follow a MatMul`: func(g *onnx.Graph) {
+			n := &g.Nodes[1]
+			n.Inputs = append(n.Inputs, "bias0")
+		},
+		`node 0 ("Relu"): it does not follow a layer`: func(g *onnx.Graph) {
+			g.Nodes[0].OpType = "Relu"
+		},
+		`node 3 ("Relu"): it does not follow a layer`: func(g *onnx.Graph) {
+			g.Nodes[3].OpType = "Relu"
+		},
+		`bias "bias0": shape [2 2], want [4]`: func(g *onnx.Graph) {
+			g.Initializers[1].Dims = []int64{2, 2}
+		},
+		`bias "bias0": shape [], want [4]`: func(g *onnx.Graph) {
+			i := &g.Initializers[1]
+			i.Dims, i.Raw = nil, i.Raw[:4]
+		},
+		`input "obs": element type 7`: func(g *onnx.Graph) { g.Inputs[0].Type = onnx.Int64 },
+		`input "obs": element type 1 and shape [-1 256 1]`: func(g *onnx.Graph) {
+			g.Inputs[0].Dims = append(g.Inputs[0].Dims, 1)
+		},
+		`output "product1" is not that of the last layer`: func(g *onnx.Graph) {
+			g.Nodes = g.Nodes[:4]
+			g.Outputs[0].Name = "product1"
+		},
 	} {
 		if _, err := policyfile.Network(edit(t, network(t, 4), f)); err == nil ||
 			!strings.Contains(err.Error(), want) ||
@@ -250,7 +297,10 @@ func TestGrid(t *testing.T) {
 		!reflect.DeepEqual(got, want) {
 		t.Errorf("%v, %v, want %v", got, err, want)
 	}
-	for text, want := range map[string]string{"#\n\n": ": no gains; want P,I,D", "#\n1,2\n": ":2: "} {
+	for text, want := range map[string]string{
+		"#\n\n":    ": no gains; want P,I,D",
+		"#\n1,2\n": ":2: ",
+	} {
 		if _, path, err := grid(text); err == nil || !strings.HasPrefix(err.Error(), path+want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
@@ -258,7 +308,14 @@ func TestGrid(t *testing.T) {
 	if _, err := policyfile.Grid(filepath.Join(t.TempDir(), "none")); err == nil {
 		t.Error("a grid that is not there is read")
 	}
-	for name, want := range map[string]bool{"a.onnx": true, "a.json": true, "a": false, "": false, "a.txt": false, "onnx": false} {
+	for name, want := range map[string]bool{
+		"a.onnx": true,
+		"a.json": true,
+		"a":      false,
+		"":       false,
+		"a.txt":  false,
+		"onnx":   false,
+	} {
 		if policyfile.IsFile(name) != want {
 			t.Errorf("IsFile(%q) is %v", name, !want)
 		}

@@ -62,7 +62,9 @@ func BenchmarkNetwork(b *testing.B) {
 		tokens[i] = int64(50 * i)
 	}
 	logits := make([]float32, positions*lockstep.VocabSize)
-	for _, profile := range []lockstep.Profile{HostProfile(), {LayerNorm: lockstep.LayerNorm123, Softmax: HostProfile().Softmax}} {
+	for _, profile := range []lockstep.Profile{
+		HostProfile(), {LayerNorm: lockstep.LayerNorm123, Softmax: HostProfile().Softmax},
+	} {
 		for _, kernels := range f32.Available() {
 			g := newGPT(parameters, profile, kernels)
 			for name, first := range map[string]int{"last": positions - 1, "all": 0} {
@@ -110,7 +112,11 @@ func BenchmarkRollout(b *testing.B) {
 			b, s, lockstep.Job{Route: route, Policy: lockstep.DefaultPID()}, shortcuts,
 		).Costs
 	}
-	for name, shortcuts := range map[string]lockstep.Shortcuts{"cost-only": lockstep.CostOnly, "trajectory": lockstep.FullTrajectory, "all-steps": lockstep.AllSteps} {
+	for name, shortcuts := range map[string]lockstep.Shortcuts{
+		"cost-only":  lockstep.CostOnly,
+		"trajectory": lockstep.FullTrajectory,
+		"all-steps":  lockstep.AllSteps,
+	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				rollout(b, s, shortcuts)

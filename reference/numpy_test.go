@@ -46,7 +46,16 @@ func TestTokenizerBoundaries(t *testing.T) {
 			t.Errorf("one ulp above bin %d encodes as %d, want %d", i, got, want)
 		}
 	}
-	for x, want := range map[float64]int64{-5: 0, 5: 1023, -5.1: 0, 5.1: 1023, math.Inf(-1): 0, math.Inf(1): 1023, 0: 512, math.NaN(): 1024} {
+	for x, want := range map[float64]int64{
+		-5:           0,
+		5:            1023,
+		-5.1:         0,
+		5.1:          1023,
+		math.Inf(-1): 0,
+		math.Inf(1):  1023,
+		0:            512,
+		math.NaN():   1024,
+	} {
 		if got := tokenizer.Encode(x); got != want {
 			t.Errorf("Encode(%v) = %d, want %d", x, got, want)
 		}
@@ -161,7 +170,12 @@ func TestChoiceEdges(t *testing.T) {
 	if err := cumulate(cdf, []float32{0, 0.5, 0, 0.5}); err != nil {
 		t.Fatal(err)
 	}
-	for u, want := range map[float64]int{0: 1, math.Nextafter(0.5, 0): 1, 0.5: 3, math.Nextafter(1, 0): 3} {
+	for u, want := range map[float64]int{
+		0:                      1,
+		math.Nextafter(0.5, 0): 1,
+		0.5:                    3,
+		math.Nextafter(1, 0):   3,
+	} {
 		if got := search(cdf, u); got != want {
 			t.Errorf("draw %v gives %d, want %d", u, got, want)
 		}

@@ -33,7 +33,10 @@ func simulate(
 	t testing.TB, s *Simulator, job lockstep.Job, shortcuts lockstep.Shortcuts,
 ) lockstep.Result {
 	t.Helper()
-	for _, r := range s.Simulate(context.Background(), []lockstep.Job{job}, lockstep.Options{Shortcuts: shortcuts, Trajectory: true}) {
+	for _, r := range s.Simulate(
+		context.Background(), []lockstep.Job{job},
+		lockstep.Options{Shortcuts: shortcuts, Trajectory: true},
+	) {
 		if r.Err != nil {
 			t.Fatal(r.Err)
 		}
@@ -58,7 +61,9 @@ func TestShortcuts(t *testing.T) {
 		if len(full) != route.Len()-lockstep.ContextLength {
 			t.Fatalf("%d steps, want %d", len(full), route.Len()-lockstep.ContextLength)
 		}
-		for _, shortcuts := range []lockstep.Shortcuts{lockstep.SkipWarmup, lockstep.StopAtCostEnd, lockstep.LastPosition, lockstep.CostOnly} {
+		for _, shortcuts := range []lockstep.Shortcuts{
+			lockstep.SkipWarmup, lockstep.StopAtCostEnd, lockstep.LastPosition, lockstep.CostOnly,
+		} {
 			steps := 0
 			job.Observe = func(step *lockstep.Step) {
 				steps++
@@ -96,7 +101,9 @@ func TestShortcuts(t *testing.T) {
 				t.Errorf("shortcuts %b: costs %v, want %v", shortcuts, got.Costs, want.Costs)
 			}
 			if err := errors.Join(simtest.Same("lataccel", got.Trajectory.Lataccel,
-				want.Trajectory.Lataccel[:end]), simtest.Same("action", got.Trajectory.Action, want.Trajectory.Action[:end])); err != nil {
+				want.Trajectory.Lataccel[:end]), simtest.Same(
+				"action", got.Trajectory.Action, want.Trajectory.Action[:end],
+			)); err != nil {
 				t.Errorf("reference, shortcuts %b against none: %v", shortcuts, err)
 			}
 		}
@@ -142,7 +149,9 @@ func TestDrawOffsets(t *testing.T) {
 			{Route: shorten(other, lockstep.MinRows), Policy: lockstep.Zero{}},
 			job,
 		}
-		for _, r := range s.Simulate(context.Background(), jobs, lockstep.Options{Shortcuts: shortcuts}) {
+		for _, r := range s.Simulate(
+			context.Background(), jobs, lockstep.Options{Shortcuts: shortcuts},
+		) {
 			if r.Err != nil {
 				t.Fatal(r.Err)
 			}
@@ -153,7 +162,9 @@ func TestDrawOffsets(t *testing.T) {
 // shorten is a route's first rows.
 func shorten(r *lockstep.Route, n int) *lockstep.Route {
 	short := *r
-	for _, column := range []*[]float64{&short.RollLataccel, &short.VEgo, &short.AEgo, &short.TargetLataccel, &short.SteerCommand} {
+	for _, column := range []*[]float64{
+		&short.RollLataccel, &short.VEgo, &short.AEgo, &short.TargetLataccel, &short.SteerCommand,
+	} {
 		*column = (*column)[:n]
 	}
 	return &short
@@ -290,7 +301,9 @@ func TestFailures(t *testing.T) {
 		"route 00000, controller panics, step 60: panic: out of fuel",
 		"no controller of type <nil>", "",
 	}
-	for i, r := range s.Simulate(context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+	for i, r := range s.Simulate(
+		context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly},
+	) {
 		if wantErrors[i] == "" {
 			if r.Err != nil || r.Costs != want.Costs {
 				t.Errorf("job %d: %v, %v; want %v", i, r.Costs, r.Err, want.Costs)
@@ -350,7 +363,10 @@ func TestBatchController(t *testing.T) {
 		func(s *lockstep.BatchStep) error { s.Err[0] = broken; return nil },
 		func(s *lockstep.BatchStep) error { return broken },
 	} {
-		for _, r := range s.Simulate(context.Background(), []lockstep.Job{{Route: route, Policy: policy(update)}}, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+		for _, r := range s.Simulate(
+			context.Background(), []lockstep.Job{{Route: route, Policy: policy(update)}},
+			lockstep.Options{Shortcuts: lockstep.CostOnly},
+		) {
 			if !errors.Is(r.Err, broken) ||
 				r.Err.Error() != "route 00000, controller batch, step 20: broken" {
 				t.Errorf("got %v", r.Err)
@@ -385,7 +401,9 @@ func TestCancel(t *testing.T) {
 	if results != len(jobs) {
 		t.Errorf("%d results, want %d", results, len(jobs))
 	}
-	for range s.Simulate(context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+	for range s.Simulate(
+		context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly},
+	) {
 		break // leaving early is allowed
 	}
 }

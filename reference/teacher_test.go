@@ -86,7 +86,9 @@ func TestTeacher(t *testing.T) {
 		got := simulate(t, s, job, shortcuts)
 		n := len(got.Trajectory.Lataccel)
 		if err := errors.Join(simtest.Same("lataccel", got.Trajectory.Lataccel[20:],
-			taught.Lataccel[20:n]), simtest.Same("action", got.Trajectory.Action[20:], taught.Action[20:n])); err != nil {
+			taught.Lataccel[20:n]), simtest.Same(
+			"action", got.Trajectory.Action[20:], taught.Action[20:n],
+		)); err != nil {
 			t.Errorf("reference, from step 20 on, against the teacher: %v", err)
 		}
 		for i, current := range seen {
@@ -115,7 +117,9 @@ func TestTeacherOwn(t *testing.T) {
 	job.Teacher = free.Trajectory
 	if got := simulate(t, s, job, lockstep.FullTrajectory); got.Costs != free.Costs {
 		t.Errorf("costs %v, want %v", got.Costs, free.Costs)
-	} else if err := simtest.Same("lataccel", got.Trajectory.Lataccel, free.Trajectory.Lataccel); err != nil {
+	} else if err := simtest.Same(
+		"lataccel", got.Trajectory.Lataccel, free.Trajectory.Lataccel,
+	); err != nil {
 		t.Errorf("reference, taught by itself: %v", err)
 	}
 	job.Teacher = &lockstep.Trajectory{

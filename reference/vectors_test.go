@@ -13,7 +13,11 @@ import (
 // alternatives give other bits.
 func TestVectors(t *testing.T) {
 	for _, set := range f32.Available() {
-		for operation, form := range map[string]lockstep.Softmax{"softmax-avx512": lockstep.SoftmaxAVX512, "softmax-avx2": lockstep.SoftmaxAVX2, "softmax-neon": lockstep.SoftmaxNEON} {
+		for operation, form := range map[string]lockstep.Softmax{
+			"softmax-avx512": lockstep.SoftmaxAVX512,
+			"softmax-avx2":   lockstep.SoftmaxAVX2,
+			"softmax-neon":   lockstep.SoftmaxNEON,
+		} {
 			g := &gpt{arithmetic: set.For(lockstep.Profile{Softmax: form})}
 			vectors.Hold(t, operation, func(v vectors.Vector) any {
 				row := slices.Clone(v.Float32s("x"))
@@ -21,7 +25,11 @@ func TestVectors(t *testing.T) {
 				return row
 			})
 		}
-		for operation, form := range map[string]lockstep.Exp{"softmax-numpy-U": lockstep.ExpU, "softmax-numpy-F": lockstep.ExpF, "softmax-numpy-C": lockstep.ExpC} {
+		for operation, form := range map[string]lockstep.Exp{
+			"softmax-numpy-U": lockstep.ExpU,
+			"softmax-numpy-F": lockstep.ExpF,
+			"softmax-numpy-C": lockstep.ExpC,
+		} {
 			vectors.Hold(t, operation, func(v vectors.Vector) any {
 				m := &tinyPhysicsModel{
 					gpt:   &gpt{arithmetic: set.For(lockstep.Profile{Exp: form})},

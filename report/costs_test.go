@@ -19,7 +19,10 @@ import (
 func awkward() Eval {
 	e := testEval(40)
 	e.Test.Controller = "comma, \"quote\"\nline 路線"
-	for i, x := range []float64{0.1, 1.0 / 3, 106.87688539253811, math.NaN(), math.Inf(1), 1e6, math.MaxFloat64, math.SmallestNonzeroFloat64, 0, math.Copysign(0, -1)} {
+	for i, x := range []float64{
+		0.1, 1.0 / 3, 106.87688539253811, math.NaN(), math.Inf(1), 1e6, math.MaxFloat64,
+		math.SmallestNonzeroFloat64, 0, math.Copysign(0, -1),
+	} {
 		e.Test.Routes[i].Costs = lockstep.Costs{Lataccel: x, Jerk: math.Nextafter(x, 5), Total: -x}
 	}
 	e.Test.Routes[20].Err = errors.New("it, \"failed\"\nhere")
@@ -339,7 +342,14 @@ func (r *thriftReader) value(kind byte) any {
 
 // TestCell: no cell is a formula.
 func TestCell(t *testing.T) {
-	for text, want := range map[string]string{"": "", "pid_-0.1": "pid_-0.1", "=1+1": "'=1+1", "+x": "'+x", "-x": "'-x", "@x": "'@x"} {
+	for text, want := range map[string]string{
+		"":         "",
+		"pid_-0.1": "pid_-0.1",
+		"=1+1":     "'=1+1",
+		"+x":       "'+x",
+		"-x":       "'-x",
+		"@x":       "'@x",
+	} {
 		if got := cell(text); got != want {
 			t.Errorf("%q becomes %q, want %q", text, got, want)
 		}

@@ -47,10 +47,11 @@ func testComparison(stages ...string) verdict.Comparison {
 	r.Compared[tinyphysics.Costs] = 2
 	r.Compared[tinyphysics.CDF] = 0
 	for _, s := range stages {
-		r.Rollouts[1].Equal, r.Rollouts[1].Findings, r.Rollouts[1].First = false, 3, &parity.Finding{
-			Step:  123,
-			Stage: s,
-		}
+		r.Rollouts[1].Equal, r.Rollouts[1].Findings, r.Rollouts[1].First = false, 3,
+			&parity.Finding{
+				Step:  123,
+				Stage: s,
+			}
 		r.Findings = append(
 			r.Findings,
 			parity.StageFindings{
@@ -419,7 +420,8 @@ func TestParityOdd(t *testing.T) {
 			}
 		},
 		"hashes": func(r *parity.Report) {
-			r.First.Index, r.First.Want, r.First.Got = -1, "values of hash 0123456789abcdef", "values of hash x"
+			r.First.Index, r.First.Want, r.First.Got = -1, "values of hash 0123456789abcdef",
+				"values of hash x"
 		},
 		"another length": func(r *parity.Report) { r.First.Got = "2 (4000000000000000)" },
 		"no hexadecimals": func(r *parity.Report) {
@@ -583,10 +585,14 @@ func TestVerdictContrast(t *testing.T) {
 	blocks := regexp.MustCompile(`(?s):root \{(.*?)\}`).FindAllStringSubmatch(text("style.css"), -1)
 	for i, block := range blocks {
 		colours := map[string]string{}
-		for _, m := range regexp.MustCompile(`--([a-z-]+): (#[0-9a-f]+);`).FindAllStringSubmatch(block[1], -1) {
+		colour := regexp.MustCompile(`--([a-z-]+): (#[0-9a-f]+);`)
+		for _, m := range colour.FindAllStringSubmatch(block[1], -1) {
 			colours[m[1]] = m[2]
 		}
-		for _, pair := range [][2]string{{"good", "page"}, {"good", "card"}, {"bad", "page"}, {"bad", "card"}, {"bad", "bad-page"}} {
+		for _, pair := range [][2]string{
+			{"good", "page"}, {"good", "card"}, {"bad", "page"}, {"bad", "card"},
+			{"bad", "bad-page"},
+		} {
 			if c := contrast(t, colours[pair[0]], colours[pair[1]]); c < 4.5 {
 				t.Errorf("set %d: %s on %s has a contrast of %.2f", i, pair[0], pair[1], c)
 			}

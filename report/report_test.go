@@ -373,7 +373,8 @@ func TestEval(t *testing.T) {
 		total = append(total, r.Costs.Total)
 	}
 	slices.Sort(total)
-	if want := fixed((total[14]+total[15])/2) + exact((total[14]+total[15])/2); means[3][1] != want {
+	if want := fixed((total[14]+total[15])/2) + exact((total[14]+total[15])/2); means[3][1] !=
+		want {
 		t.Errorf("median total %q, want %q", means[3][1], want)
 	}
 
@@ -404,7 +405,11 @@ func TestEval(t *testing.T) {
 	for i, d := range drives {
 		svg := d.all("svg", "")[0]
 		a, b := e.Test.Routes[i].Trajectory, e.Baseline.Routes[i].Trajectory
-		for class, want := range map[string][]float64{"target": a.Target, "test": a.Lataccel, "baseline": b.Lataccel} {
+		for class, want := range map[string][]float64{
+			"target":   a.Target,
+			"test":     a.Lataccel,
+			"baseline": b.Lataccel,
+		} {
 			line := svg.all("path", class)[0]
 			checkLine(t, svg, line, 0, want)
 			if name := map[string]string{"target": "target", "test": "test: pid",
@@ -588,7 +593,9 @@ func TestEscaping(t *testing.T) {
 			Facts:       []Fact{{text, text}},
 		}
 		plain := writeEval(t, testEval(6))
-		for _, p := range []*page{writeEval(t, e), writeRollout(t, Single{Run: e.Test, Origin: e.Origin})} {
+		for _, p := range []*page{
+			writeEval(t, e), writeRollout(t, Single{Run: e.Test, Origin: e.Origin}),
+		} {
 			p.wantText(t, text)
 			var names, plainNames []string
 			p.walk(func(e *element) { names = append(names, e.name) })
@@ -780,7 +787,8 @@ func TestContrast(t *testing.T) {
 	}
 	for i, block := range blocks {
 		colours := map[string]string{}
-		for _, m := range regexp.MustCompile(`--([a-z-]+): (#[0-9a-f]+);`).FindAllStringSubmatch(block[1], -1) {
+		colour := regexp.MustCompile(`--([a-z-]+): (#[0-9a-f]+);`)
+		for _, m := range colour.FindAllStringSubmatch(block[1], -1) {
 			colours[m[1]] = m[2]
 		}
 		for _, pair := range [][2]string{

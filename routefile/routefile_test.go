@@ -128,7 +128,8 @@ func TestReadRouteErrors(t *testing.T) {
 		{"too short", csvRows(100, nil), "routes/00000.csv: 100 rows; want at least 101: steps " +
 			"0 to 99 warm up, costs count from step 100"},
 		{"no column", strings.Replace(csvRows(120, nil), "roll", "Roll", 1),
-			`routes/00000.csv:1:1: no column "roll"; want roll, vEgo, aEgo, targetLateralAcceleration, steerCommand`},
+			`routes/00000.csv:1:1: no column "roll"; want roll, vEgo, aEgo, ` +
+				`targetLateralAcceleration, steerCommand`},
 		{"no number", set(3, 1, "fast"), `routes/00000.csv:5:5: vEgo: "fast" is not a number`},
 		{"empty field", set(3, 2, ""), "routes/00000.csv:5:10: aEgo: missing in row 3"},
 		{
@@ -147,11 +148,13 @@ func TestReadRouteErrors(t *testing.T) {
 		},
 		{
 			"roll at the limit", set(3, 3, "105414336"), "routes/00000.csv:5:16: roll: " +
-				"1.05414336e+08 is outside ±1.05414336e+08 rad, where the sine is known bit for bit",
+				"1.05414336e+08 is outside ±1.05414336e+08 rad, where the sine is known bit for " +
+				"bit",
 		},
 		{
 			"roll at the other limit", set(0, 3, "-105414336"), "routes/00000.csv:2:14: roll: " +
-				"-1.05414336e+08 is outside ±1.05414336e+08 rad, where the sine is known bit for bit",
+				"-1.05414336e+08 is outside ±1.05414336e+08 rad, where the sine is known bit for " +
+				"bit",
 		},
 		{
 			"a short record", csvRows(120, func(i int, fields []string) {
@@ -241,15 +244,25 @@ func TestMake(t *testing.T) {
 		}
 	}
 	for want, edit := range map[string]func(c *routefile.Columns){
-		"vEgo: 2 rows, want 120":             func(c *routefile.Columns) { c.Values[1] = c.Values[1][:2] },
-		"2 rows; want at least":              func(c *routefile.Columns) { c.Values[3] = c.Values[3][:2] },
-		"aEgo: NaN in row 5 is not finite":   func(c *routefile.Columns) { c.Values[2][5] = math.NaN() },
-		"roll: 1e+09 in row 7 is outside":    func(c *routefile.Columns) { c.Values[0][7] = 1e9 },
-		"steer is needed before row 100":     func(c *routefile.Columns) { c.Values[4][99] = math.NaN() },
-		"targetLateralAcceleration: +Inf in": func(c *routefile.Columns) { c.Values[3][119] = math.Inf(1) },
-		"vEgo: -Inf in row 0":                func(c *routefile.Columns) { c.Values[1][0] = math.Inf(-1) },
-		"roll: 1.05414336e+08 in row 0 is":   func(c *routefile.Columns) { c.Values[0][0] = 105414336 },
-		"roll: -1.05414336e+08 in row 0 is":  func(c *routefile.Columns) { c.Values[0][0] = -105414336 },
+		"vEgo: 2 rows, want 120": func(c *routefile.Columns) { c.Values[1] = c.Values[1][:2] },
+		"2 rows; want at least":  func(c *routefile.Columns) { c.Values[3] = c.Values[3][:2] },
+		"aEgo: NaN in row 5 is not finite": func(c *routefile.Columns) {
+			c.Values[2][5] = math.NaN()
+		},
+		"roll: 1e+09 in row 7 is outside": func(c *routefile.Columns) { c.Values[0][7] = 1e9 },
+		"steer is needed before row 100": func(c *routefile.Columns) {
+			c.Values[4][99] = math.NaN()
+		},
+		"targetLateralAcceleration: +Inf in": func(c *routefile.Columns) {
+			c.Values[3][119] = math.Inf(1)
+		},
+		"vEgo: -Inf in row 0": func(c *routefile.Columns) { c.Values[1][0] = math.Inf(-1) },
+		"roll: 1.05414336e+08 in row 0 is": func(c *routefile.Columns) {
+			c.Values[0][0] = 105414336
+		},
+		"roll: -1.05414336e+08 in row 0 is": func(c *routefile.Columns) {
+			c.Values[0][0] = -105414336
+		},
 		"100 rows; want at least 101": func(c *routefile.Columns) {
 			for i := range c.Values {
 				c.Values[i] = c.Values[i][:100]
@@ -267,8 +280,10 @@ func TestMake(t *testing.T) {
 		}
 	}
 	for what, edit := range map[string]func(c *routefile.Columns){
-		"no steer command that is used": func(c *routefile.Columns) { c.Values[4][100] = math.Inf(1) },
-		"a roll within the limit":       func(c *routefile.Columns) { c.Values[0][0] = -105414335.9 },
+		"no steer command that is used": func(c *routefile.Columns) {
+			c.Values[4][100] = math.Inf(1)
+		},
+		"a roll within the limit": func(c *routefile.Columns) { c.Values[0][0] = -105414335.9 },
 		"a lataccel that is no angle": func(c *routefile.Columns) {
 			c.Raw, c.Values[0][0] = false, 105414336
 		},
@@ -303,7 +318,12 @@ func TestLoadMissing(t *testing.T) {
 
 func TestSeedPrefix(t *testing.T) {
 	text := csvRows(101, nil)
-	for prefix, want := range map[string]uint32{"": 3285, "data": 3285, "data/": 3285, "./data": lockstep.Seed("./data/00000.csv")} {
+	for prefix, want := range map[string]uint32{
+		"":       3285,
+		"data":   3285,
+		"data/":  3285,
+		"./data": lockstep.Seed("./data/00000.csv"),
+	} {
 		r, err := routefile.Loader{SeedPrefix: prefix}.Read(
 			strings.NewReader(text), "routes/00000.csv")
 		if err != nil || r.Seed != want {
@@ -365,7 +385,10 @@ func FuzzReadRoute(f *testing.F) {
 			}
 			return
 		}
-		for _, column := range [][]float64{r.RollLataccel, r.VEgo, r.AEgo, r.TargetLataccel, r.SteerCommand[:lockstep.ControlStartIdx]} {
+		for _, column := range [][]float64{
+			r.RollLataccel, r.VEgo, r.AEgo, r.TargetLataccel,
+			r.SteerCommand[:lockstep.ControlStartIdx],
+		} {
 			for i, x := range column {
 				if math.IsNaN(x) || math.IsInf(x, 0) {
 					t.Fatalf("row %d is %v", i, x)

@@ -53,7 +53,9 @@ func TestFaults(t *testing.T) {
 		}
 	}
 	t.Logf("seed %d: %d histories, of which %v", *seed, *histories, count)
-	for _, what := range []string{"ended", "power cut", "failed", "whole", "kept", "cached", "parsed"} {
+	for _, what := range []string{
+		"ended", "power cut", "failed", "whole", "kept", "cached", "parsed",
+	} {
 		if *histories >= 1000 && count[what] == 0 {
 			t.Errorf(
 				"in none of %d histories was there a process or call that %s", *histories, what,

@@ -564,10 +564,13 @@ func TestFolder(t *testing.T) {
 		"the engine is other":         func(p *Plan) { p.Engine = "other" },
 		"the engine's build is other": func(p *Plan) { p.Build = "other" },
 		"the profile is ort1.30-avx2": func(p *Plan) { p.Profile.Softmax = lockstep.SoftmaxAVX2 },
-		`route 1 is "1" (seed 8`:      func(p *Plan) { p.Routes = slices.Clone(p.Routes); p.Routes[1].Seed = 8 },
-		"the search is none":          func(p *Plan) { p.Search = nil },
-		"the search is 9 gen":         func(p *Plan) { p.Search = &Search{"pid", 1, 8, 9} },
-		"4 routes, there 5":           func(p *Plan) { p.Routes = p.Routes[:4] },
+		`route 1 is "1" (seed 8`: func(p *Plan) {
+			p.Routes = slices.Clone(p.Routes)
+			p.Routes[1].Seed = 8
+		},
+		"the search is none":  func(p *Plan) { p.Search = nil },
+		"the search is 9 gen": func(p *Plan) { p.Search = &Search{"pid", 1, 8, 9} },
+		"4 routes, there 5":   func(p *Plan) { p.Routes = p.Routes[:4] },
 		`controller 0 is "pid_0.1_0_0" (`: func(p *Plan) {
 			p.Controllers = []PlannedController{{Name: p.Controllers[0].Name, SHA256: "x"},
 				p.Controllers[1]}

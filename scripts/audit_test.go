@@ -12,7 +12,8 @@ import (
 
 // TestAudit: what is found and what could not be asked are both no pass, and are told apart.
 func TestAudit(t *testing.T) {
-	const answered = `while [ "$1" != --output ]; do shift; done; echo '{"dependencies": []}' > "$2"; `
+	const answered = `while [ "$1" != --output ]; do shift; done; echo '{"dependencies": []}' > ` +
+		`"$2"; `
 	for name, c := range map[string]struct {
 		vulncheck, audit string
 		status           int

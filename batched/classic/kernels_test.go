@@ -363,7 +363,8 @@ func TestNaN(t *testing.T) {
 				for i := range a.states {
 					a.states[i] = 0.1 * r.NormFloat64()
 				}
-				if name == "Pendulum-v1" { // an infinite pull times a sine of 0, or a network's answer
+				// an infinite pull times a sine of 0, or a network's answer
+				if name == "Pendulum-v1" {
 					for i := range a.forces {
 						a.forces[i], a.scratch[sine][i] = force(r), r.NormFloat64()
 					}

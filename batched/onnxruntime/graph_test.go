@@ -36,7 +36,11 @@ func TestGraphs(t *testing.T) {
 	states, tokens := windows(t, s, n)
 	want := logits(t, full, 1, states, tokens)
 	for _, size := range []int{1, 2, 7, 32, 65} {
-		for name, net := range map[string]network{"full": full, "last position": last, "unscaled": unscaled} {
+		for name, net := range map[string]network{
+			"full":          full,
+			"last position": last,
+			"unscaled":      unscaled,
+		} {
 			differ := 0
 			for i, row := range logits(t, net, size, states, tokens) {
 				for j := range row {
@@ -111,7 +115,15 @@ func TestGraphConstants(t *testing.T) {
 			count[values[0]]++
 		}
 	}
-	for x, want := range map[float32]int{epsilon: 9, scoreScale: 4, geluCubic: 4, geluScale: 4, 0.5: 4, 1: 4, 2: 9} {
+	for x, want := range map[float32]int{
+		epsilon:    9,
+		scoreScale: 4,
+		geluCubic:  4,
+		geluScale:  4,
+		0.5:        4,
+		1:          4,
+		2:          9,
+	} {
 		if count[x] != want {
 			t.Errorf("the model has %v %d times, want %d: it has %v", x, count[x], want, count)
 		}

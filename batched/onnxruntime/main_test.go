@@ -152,7 +152,9 @@ func resultDifference(got, want lockstep.Result) string {
 		return fmt.Sprintf("trajectory %v, want %v", got.Trajectory, want.Trajectory)
 	}
 	if g, w := got.Trajectory, want.Trajectory; g != nil {
-		for _, c := range [][2][]float64{{g.Target, w.Target}, {g.Lataccel, w.Lataccel}, {g.Action, w.Action}} {
+		for _, c := range [][2][]float64{
+			{g.Target, w.Target}, {g.Lataccel, w.Lataccel}, {g.Action, w.Action},
+		} {
 			if !slices.EqualFunc(c[0], c[1], schema.Equal[float64]) {
 				return "trajectories differ"
 			}

@@ -48,7 +48,10 @@ func TestStagesReference(t *testing.T) {
 			if shortcuts == 0 { // slower, and its network is the same for all policies
 				jobs, want = jobs[:6], want[:6]
 			}
-			for i, got := range traces(t, s, jobs, lockstep.Options{Shortcuts: shortcuts, Trajectory: true}) {
+			for i, got := range traces(t, s, jobs, lockstep.Options{
+				Shortcuts:  shortcuts,
+				Trajectory: true,
+			}) {
 				if want[i].result.Err != nil {
 					t.Fatal(want[i].result.Err)
 				}
@@ -76,7 +79,9 @@ func TestLeaks(t *testing.T) {
 	bad := slices.Clone(jobs)
 	bad[3].Policy = nil
 	for round := range 10 {
-		for range s.Simulate(context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+		for range s.Simulate(
+			context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly},
+		) {
 			if round%2 == 0 {
 				break
 			}
@@ -84,7 +89,9 @@ func TestLeaks(t *testing.T) {
 		results(t, s, context.Background(), bad, lockstep.Options{Shortcuts: lockstep.SkipWarmup})
 		func() {
 			defer func() { recover() }()
-			for range s.Simulate(context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+			for range s.Simulate(
+				context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly},
+			) {
 				panic("the caller panics")
 			}
 		}()

@@ -101,7 +101,11 @@ func TestFork(t *testing.T) {
 	if v.Totals().Rewards[4] != w.Totals().Rewards[0] {
 		t.Error("the totals are not those of the environment that it was")
 	}
-	for why, bad := range map[string][]int{"0 to 4": {5}, "not in the snapshot": {-1}, "at least 1": {}} {
+	for why, bad := range map[string][]int{
+		"0 to 4":              {5},
+		"not in the snapshot": {-1},
+		"at least 1":          {},
+	} {
 		if _, err := s.Fork(v.Task(), bad); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%v: %v, want %s", bad, err, why)
 		}

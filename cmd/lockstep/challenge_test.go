@@ -34,7 +34,10 @@ func TestDebug(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want strings.Builder
-	for _, r := range sim.Simulate(t.Context(), []lockstep.Job{{Route: route, Policy: lockstep.DefaultPID()}}, lockstep.Options{Shortcuts: lockstep.FullTrajectory, Trajectory: true}) {
+	for _, r := range sim.Simulate(
+		t.Context(), []lockstep.Job{{Route: route, Policy: lockstep.DefaultPID()}},
+		lockstep.Options{Shortcuts: lockstep.FullTrajectory, Trajectory: true},
+	) {
 		if r.Err != nil {
 			t.Fatal(r.Err)
 		}
@@ -81,7 +84,10 @@ func TestOwn(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(assets, "routes"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	for name, data := range map[string][]byte{"tinyphysics.onnx": []byte("another network"), "routes/x.csv": []byte("no route")} {
+	for name, data := range map[string][]byte{
+		"tinyphysics.onnx": []byte("another network"),
+		"routes/x.csv":     []byte("no route"),
+	} {
 		if err := os.WriteFile(filepath.Join(assets, name), data, 0o666); err != nil {
 			t.Fatal(err)
 		}

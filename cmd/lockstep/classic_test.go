@@ -114,7 +114,9 @@ func sameReturns(t *testing.T, env string) {
 		}
 		if err := simtest.Same("rewards", r.Rewards, first.Rewards); err != nil ||
 			r.Reward != first.Reward {
-			t.Errorf("%s: %s: %v, the reference has %v: %v", env, engine, r.Reward, first.Reward, err)
+			t.Errorf(
+				"%s: %s: %v, the reference has %v: %v", env, engine, r.Reward, first.Reward, err,
+			)
 		}
 	}
 	_, stdout, _ := lockstepRun(t.Context(), args...)
@@ -172,7 +174,9 @@ func TestCompareEnv(t *testing.T) {
 	}
 	if status, stdout, stderr := lockstepRun(t.Context(),
 		append(whole, "reference", "batched", "--json")...); status != exitOK ||
-		!strings.Contains(stdout, `"compared":{"action":200,"elapsed":200,"ended":200,"final":200,`) {
+		!strings.Contains(
+			stdout, `"compared":{"action":200,"elapsed":200,"ended":200,"final":200,`,
+		) {
 		t.Fatalf("exit %d\n%s%s", status, stdout, stderr)
 	}
 	before := engines.Classic().All()
@@ -197,7 +201,8 @@ func TestCompareEnv(t *testing.T) {
 		t.Fatalf("exit %d\n%s%s", status, stdout, stderr)
 	}
 	for _, want := range []string{
-		"different       shifted against reference, CartPole-v1: 0 of 1 rollouts equal, 200 steps", "stage reward, index ", "(environment ", "replay: lockstep compare --env CartPole-v1",
+		"different       shifted against reference, CartPole-v1: 0 of 1 rollouts equal, 200 steps",
+		"stage reward, index ", "(environment ", "replay: lockstep compare --env CartPole-v1",
 		"kept: 1 of 6 environments, ", " stage reward; replay: lockstep replay " + dir,
 	} {
 		if !strings.Contains(stdout, want) {

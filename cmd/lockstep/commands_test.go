@@ -96,9 +96,12 @@ func TestGenerateAndEval(t *testing.T) {
 
 func TestControllerNames(t *testing.T) {
 	ownCache(t)
-	for _, args := range [][]string{{"rollout", "--controller", "mpc"}, {"eval", "--test_controller", "mpc"}} {
+	for _, args := range [][]string{
+		{"rollout", "--controller", "mpc"}, {"eval", "--test_controller", "mpc"},
+	} {
 		status, _, stderr := lockstepRun(t.Context(), args...)
-		if want := `"mpc": want one of ` + kinds() + `, a policy file, a Python file, or the name of one in ./controllers`; status != exitUsage ||
+		if want := `"mpc": want one of ` + kinds() + `, a policy file, a Python file, or the ` +
+			`name of one in ./controllers`; status != exitUsage ||
 			!strings.Contains(stderr, want) {
 			t.Errorf("%q: exit %d, stderr %q; want 2 and %s", args, status, stderr, want)
 		}
@@ -125,7 +128,10 @@ func TestDoctor(t *testing.T) {
 	if status != exitOK || stderr != "" {
 		t.Errorf("exit %d, stderr %q", status, stderr)
 	}
-	for _, want := range []string{"lockstep fetch model", "lockstep fetch data", "make onnxruntime", "engine reference", "engine emulated"} {
+	for _, want := range []string{
+		"lockstep fetch model", "lockstep fetch data", "make onnxruntime", "engine reference",
+		"engine emulated",
+	} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("without assets the doctor does not say %q:\n%s", want, stdout)
 		}
@@ -163,7 +169,9 @@ func TestBenchOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := []string{"bench", "--jobs", "1", "--repetitions", "1", "--data_path", "short.csv"}
-	for _, want := range []string{"\nnetwork " + model + ", routes short.csv\n", `"model":"` + model + `","data":"short.csv"`} {
+	for _, want := range []string{
+		"\nnetwork " + model + ", routes short.csv\n", `"model":"` + model + `","data":"short.csv"`,
+	} {
 		if status, stdout, stderr := lockstepRun(t.Context(), args...); status != exitOK ||
 			!strings.Contains(stdout, want) {
 			t.Errorf("exit %d, %q is not in\n%s%s", status, want, stdout, stderr)

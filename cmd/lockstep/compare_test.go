@@ -361,7 +361,9 @@ func TestRace(t *testing.T) {
 	var stop context.CancelFunc
 	env.ctx, stop = context.WithTimeout(t.Context(), 0)
 	defer stop()
-	for _, r := range s.simulate(env, s.jobs([]lockstep.Policy{lockstep.Zero{}}), lockstep.Options{}) {
+	for _, r := range s.simulate(
+		env, s.jobs([]lockstep.Policy{lockstep.Zero{}}), lockstep.Options{},
+	) {
 		if !errors.Is(r.Err, context.DeadlineExceeded) {
 			t.Errorf("error %v, want the one that ended the run", r.Err)
 		}
@@ -570,7 +572,9 @@ func TestCompareGoldens(t *testing.T) {
 	// Where the official network is absent, its recordings are not run.
 	t.Setenv("LOCKSTEP_ASSETS", t.TempDir())
 	plant(t, "equal")
-	for _, args := range [][]string{{"goldens"}, {"../../golden/testdata"}, {"goldens", "reference"}} {
+	for _, args := range [][]string{
+		{"goldens"}, {"../../golden/testdata"}, {"goldens", "reference"},
+	} {
 		args := append([]string{"compare", "--only", "0000?/zero"}, args...)
 		if status, stdout, stderr := lockstepRun(t.Context(), args...); status != exitUsage ||
 			!strings.Contains(
@@ -914,8 +918,9 @@ func sourceTree(t *testing.T) string {
 	write("README.md", "first\n")
 	// Every target passes, and so does a test of each package that some of them must have run.
 	write("Makefile", `%:
-	@for folder in fuzz generate reference reference/classic batched batched/classic parity parity/trace batched/onnxruntime \
-		internal/routecache cmd/lockstep gpu gpu/classic gpu/driver/cuda; do \
+	@for folder in fuzz generate reference reference/classic batched batched/classic parity \
+		parity/trace batched/onnxruntime internal/routecache cmd/lockstep gpu gpu/classic \
+		gpu/driver/cuda; do \
 		echo '{"Action":"pass","Package":"lockstep/'$$folder'","Test":"TestA"}'; done
 `)
 	const set = "golden/testdata/default/ort1.30-avx2-expU-sinfma-csv2"
@@ -949,7 +954,10 @@ func sourceTree(t *testing.T) string {
 	}
 	write("parity/p.go", "package parity\n")
 	write("golden/g.go", "package golden\n")
-	for _, args := range [][]string{{"init", "--quiet"}, {"add", "--all"}, {"commit", "--quiet", "-m", "first"}, {"tag", "base"}} {
+	for _, args := range [][]string{
+		{"init", "--quiet"}, {"add", "--all"}, {"commit", "--quiet", "-m", "first"},
+		{"tag", "base"},
+	} {
 		c := exec.Command(
 			"git",
 			append(

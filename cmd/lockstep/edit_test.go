@@ -113,7 +113,11 @@ func edits(t *testing.T) (all []*edited) {
 		"imported module": {"gain.py", "GAIN = 7\n"},
 	} {
 		dir, data, model := inputs()
-		for file, text := range map[string]string{"c.py": steered, "factor.txt": "1", "gain.py": "GAIN = 1\n"} {
+		for file, text := range map[string]string{
+			"c.py":       steered,
+			"factor.txt": "1",
+			"gain.py":    "GAIN = 1\n",
+		} {
 			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o666); err != nil {
 				t.Fatal(err)
 			}

@@ -56,7 +56,9 @@ func TestStats(t *testing.T) {
 		t.Fatalf("exit %d, stdout %q, stderr %q, want the costs %q", status, stdout, stderr, want)
 	}
 	table := regexp.MustCompile(
-		`(?m)\A` + figuresLine + `\n\n +times +bytes +ms\n +upload +1 +\d+ +\d+\.\d{3}\n +kernel +1 +0 +\d+\.\d{3}\n +download +1 +\d+ +\d+\.\d{3}\n +host +\d+\.\d{3}\n1 synchronisations\n\z`,
+		`(?m)\A` + figuresLine + `\n\n +times +bytes +ms\n +upload +1 +\d+ +\d+\.\d{3}\n +kernel ` +
+			`+1 +0 +\d+\.\d{3}\n +download +1 +\d+ +\d+\.\d{3}\n +host +\d+\.\d{3}\n1 ` +
+			`synchronisations\n\z`,
 	)
 	if !table.MatchString(ledger) {
 		t.Errorf("the ledger is\n%s", ledger)
@@ -115,7 +117,8 @@ func TestStatsEverywhere(t *testing.T) {
 				}
 				f := last.Stats
 				if f.Routes != 2 || f.Rollouts != computed || (f.Steps > 0) != (computed > 0) ||
-					f.SetUp <= 0 || f.Load <= 0 || f.Rolling < 0 || f.Device != nil && e.Name != "gpu" {
+					f.SetUp <= 0 || f.Load <= 0 || f.Rolling < 0 ||
+					f.Device != nil && e.Name != "gpu" {
 					t.Errorf("%d computed: %+v", computed, f)
 				}
 			}

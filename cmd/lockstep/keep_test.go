@@ -505,14 +505,18 @@ func TestKeepTune(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	for want, extra := range map[string][]string{
-		"the search is 2 generations of 8 pid, seed 2, there it is 2 generations of 8 pid, seed 1": {"--out", run, "--seed", "2"},
-		"--gains and --report: both would be":                                                      {"--report", gains},
-		"--gains: " + data:                                                                         {"--gains", filepath.Join(data, "g00000.csv"), "--data_path", filepath.Join(data, "g00000.csv")},
-		"--generations 0: want 1 or more":                                                          {"--generations", "0"},
-		"a population of 7: want 8 to 100000":                                                      {"--population", "7"},
-		`--kind must be one of "pid","pidff" but got "table2"`:                                     {"--kind", "table2"},
-		`--kind must be one of "pid","pidff" but got "table"`:                                      {"--kind", "table"},
-		"--budget 1ns: not even one generation":                                                    {"--budget", "1ns"},
+		"the search is 2 generations of 8 pid, seed 2, " +
+			"there it is 2 generations of 8 pid, seed 1": {"--out", run, "--seed", "2"},
+		"--gains and --report: both would be": {"--report", gains},
+		"--gains: " + data: {
+			"--gains", filepath.Join(data, "g00000.csv"),
+			"--data_path", filepath.Join(data, "g00000.csv"),
+		},
+		"--generations 0: want 1 or more":                      {"--generations", "0"},
+		"a population of 7: want 8 to 100000":                  {"--population", "7"},
+		`--kind must be one of "pid","pidff" but got "table2"`: {"--kind", "table2"},
+		`--kind must be one of "pid","pidff" but got "table"`:  {"--kind", "table"},
+		"--budget 1ns: not even one generation":                {"--budget", "1ns"},
 	} {
 		status, _, stderr := lockstepRun(t.Context(), args(extra...)...)
 		if said := withoutNotices(stderr); status != exitUsage || !strings.Contains(said, want) ||
@@ -535,8 +539,10 @@ func TestKeepPlan(t *testing.T) {
 	}
 	table, run := filepath.Join(dir, "table.json"), filepath.Join(dir, "run")
 	args := func(extra ...string) []string {
-		return append([]string{"plan", "--engine", "reference", "--no-cache", "--data_path", data,
-			"--noise", "own,expected", "--rounds", "1", "--window", "2", "--horizon", "4", "--table", table}, extra...)
+		return append([]string{
+			"plan", "--engine", "reference", "--no-cache", "--data_path", data, "--noise",
+			"own,expected", "--rounds", "1", "--window", "2", "--horizon", "4", "--table", table,
+		}, extra...)
 	}
 	plan := func(extra ...string) string {
 		t.Helper()

@@ -97,12 +97,14 @@ func TestRolloutText(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--data_path", assetstest.RoutePath(t, "00000")}, `00000  lataccel_cost:  1.293, jerk_cost:  35.56, total_cost:  100.2
+		{[]string{"--data_path", assetstest.RoutePath(t, "00000")}, "" +
+			`00000  lataccel_cost:  1.293, jerk_cost:  35.56, total_cost:  100.2
 
 Average lataccel_cost:  1.293, average jerk_cost:  35.56, average total_cost:  100.2
 `},
 		// The model and the routes are found by themselves.
-		{[]string{"--num_segs", "2", "--pid", "0.3, 0.05, -0.1"}, `00000  lataccel_cost:  1.482, jerk_cost:  32.76, total_cost:  106.9
+		{[]string{"--num_segs", "2", "--pid", "0.3, 0.05, -0.1"}, "" +
+			`00000  lataccel_cost:  1.482, jerk_cost:  32.76, total_cost:  106.9
 00002  lataccel_cost:  1.694, jerk_cost:  20.01, total_cost:  104.7
 
 Average lataccel_cost:  1.588, average jerk_cost:  26.38, average total_cost:  105.8
@@ -156,7 +158,8 @@ func TestRolloutJSON(t *testing.T) {
 			if lines[i] != want {
 				t.Errorf("%q:\n got %swant %s", c.args, lines[i], want)
 			}
-			mean.Lataccel, mean.Jerk, mean.Total = mean.Lataccel+costs.Lataccel, mean.Jerk+costs.Jerk, mean.Total+costs.Total
+			mean.Lataccel, mean.Jerk, mean.Total = mean.Lataccel+costs.Lataccel,
+				mean.Jerk+costs.Jerk, mean.Total+costs.Total
 		}
 		n := float64(len(c.routes))
 		mean.Lataccel, mean.Jerk, mean.Total = mean.Lataccel/n, mean.Jerk/n, mean.Total/n
@@ -208,7 +211,8 @@ func TestRolloutNaN(t *testing.T) {
 	shortRoute(t, path, lockstep.MinRows, nil)
 	text := rollout(t, "--data_path", path)
 	want := regexp.MustCompile(
-		`^a "b"  lataccel_cost: +[0-9.e-]+, jerk_cost:    nan, total_cost:    nan\n\nAverage lataccel_cost: +[0-9.e-]+, average jerk_cost:    nan, average total_cost:    nan\n$`,
+		`^a "b"  lataccel_cost: +[0-9.e-]+, jerk_cost:    nan, total_cost:    nan\n\nAverage ` +
+			`lataccel_cost: +[0-9.e-]+, average jerk_cost:    nan, average total_cost:    nan\n$`,
 	)
 	if !want.MatchString(text) {
 		t.Errorf("got %s, want %s", text, want)
@@ -319,7 +323,11 @@ func TestUsage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string][]byte{"half.onnx": data[:len(data)/2], "text.onnx": []byte("hello"), "empty.onnx": nil} {
+	for name, text := range map[string][]byte{
+		"half.onnx":  data[:len(data)/2],
+		"text.onnx":  []byte("hello"),
+		"empty.onnx": nil,
+	} {
 		if err := os.WriteFile(path(name), text, 0o666); err != nil {
 			t.Fatal(err)
 		}
@@ -334,7 +342,10 @@ func TestUsage(t *testing.T) {
 		{"rollout extra", "unexpected argument extra"},
 		{"rollout --speed 9", "unknown flag --speed"},
 		{"rollout --controller mpc",
-			`--controller "mpc": want one of zero, pid_P_I_D, pidff_P_I_D_ff0_ff1_ff2_ff3_ffv_smooth_leak, network from a .onnx file, table from a .json file, a policy file, a Python file, or the name of one in ./controllers`},
+			`--controller "mpc": want one of zero, pid_P_I_D, ` +
+				`pidff_P_I_D_ff0_ff1_ff2_ff3_ffv_smooth_leak, network from a .onnx file, table ` +
+				`from a .json file, a policy file, a Python file, or the name of one in ` +
+				`./controllers`},
 		{"rollout --engine warp", `--engine must be one of "auto","reference"`},
 		{"rollout --pid 1,2", `--pid "1,2": want the 3 gains of pid: P,I,D`},
 		{"rollout --pid 1,2,3,4", `--pid "1,2,3,4": want the 3 gains of pid: P,I,D`},
@@ -343,9 +354,13 @@ func TestUsage(t *testing.T) {
 		{"rollout --pid 1,2,nan", `--pid "1,2,nan": gain D is "nan", want a finite number`},
 		{"rollout --pid 1,2,1e999", `--pid "1,2,1e999": gain D is "1e999", want a finite number`},
 		{"rollout --controller zero --pid 1,2,3", "--pid and --pid-grid go with --controller pid"},
-		{"rollout --profile fast", `profile "fast": want five words such as ort1.30-avx512-expU-sinfma-csv2`},
+		{
+			"rollout --profile fast",
+			`profile "fast": want five words such as ort1.30-avx512-expU-sinfma-csv2`,
+		},
 		{"rollout --profile ort9-avx2-expU-sinfma-csv2",
-			`profile "ort9-avx2-expU-sinfma-csv2": "ort9" is not known, want one of ort1.30, ort1.27, ort1.23`},
+			`profile "ort9-avx2-expU-sinfma-csv2": "ort9" is not known, want one of ort1.30, ` +
+				`ort1.27, ort1.23`},
 		{"rollout --num_segs 0", "--num_segs 0: want 1 or more"},
 		{"rollout --num_segs=-1", "--num_segs -1: want 1 or more"},
 		{"rollout --num_segs many", "--num_segs: "},
@@ -407,7 +422,10 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	_, stdout, _ := lockstepRun(t.Context(), "rollout", "--help")
-	for _, flag := range []string{"model_path", "data_path", "num_segs", "controller", "pid", "engine", "profile", "seed_prefix", "json", "trace"} {
+	for _, flag := range []string{
+		"model_path", "data_path", "num_segs", "controller", "pid", "engine", "profile",
+		"seed_prefix", "json", "trace",
+	} {
 		if !strings.Contains(stdout, "--"+flag) {
 			t.Errorf("the help does not name --%s:\n%s", flag, stdout)
 		}
@@ -455,9 +473,12 @@ func TestBadRoute(t *testing.T) {
 	}
 
 	// Only bad ones: no mean, no trace.
-	const failed = `{"routes":0,"failed":1,"interrupted":0,"mean":{"lataccel_cost":null,"jerk_cost":null,"total_cost":null},"seconds":`
+	const failed = `{"routes":0,"failed":1,"interrupted":0,"mean":{` +
+		`"lataccel_cost":null,"jerk_cost":null,"total_cost":null},"seconds":`
 	trace = filepath.Join(dir, "none.trace")
-	for _, args := range [][]string{{"--data_path", file("b")}, {"--data_path", file("b"), "--json"}} {
+	for _, args := range [][]string{
+		{"--data_path", file("b")}, {"--data_path", file("b"), "--json"},
+	} {
 		status, stdout, stderr = lockstepRun(
 			t.Context(),
 			append([]string{"rollout", "--trace", trace}, args...)...)
@@ -652,13 +673,18 @@ func TestSweepGrid(t *testing.T) {
 		0o666); err != nil {
 		t.Fatal(err)
 	}
-	want := `pid                           2 routes, average lataccel_cost:  1.172, average jerk_cost:  28.13, average total_cost:  86.75
-pid_0.3_0.05_-0.1             2 routes, average lataccel_cost:  1.588, average jerk_cost:  26.38, average total_cost:  105.8
+	want := `pid                           2 routes, ` +
+		`average lataccel_cost:  1.172, average jerk_cost:  28.13, average total_cost:  86.75
+pid_0.3_0.05_-0.1             2 routes, ` +
+		`average lataccel_cost:  1.588, average jerk_cost:  26.38, average total_cost:  105.8
 `
 	if diff := cmp.Diff(want, rollout(t, "--num_segs", "2", "--pid-grid", path)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	for text, want := range map[string]string{"": "no gains; want P,I,D on each line", "# gains\n\n1,2\n": "--pid-grid " + path + `:3: "1,2": want the 3 gains of pid`} {
+	for text, want := range map[string]string{
+		"":                 "no gains; want P,I,D on each line",
+		"# gains\n\n1,2\n": "--pid-grid " + path + `:3: "1,2": want the 3 gains of pid`,
+	} {
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}

@@ -100,10 +100,12 @@ func TestStandardOutput(t *testing.T) {
 		"shard run":   {"--out", "shards", "--index", "0"},
 		"shard merge": {"--out", "shards"},
 		"generate":    {"--num_routes", "1", "--out", "more"},
-		"bench":       {"--jobs", "1", "--repetitions", "1", "--model_path", own, "--data_path", short},
-		"fetch":       {"data", "--out", "fetched"},
-		"doctor":      {},
-		"version":     {},
+		"bench": {
+			"--jobs", "1", "--repetitions", "1", "--model_path", own, "--data_path", short,
+		},
+		"fetch":   {"data", "--out", "fetched"},
+		"doctor":  {},
+		"version": {},
 	}
 	cases, err := filepath.Glob(filepath.Join(root, "parity", "testdata", "regressions", "*.json"))
 	if err != nil || len(cases) == 0 {

@@ -106,9 +106,11 @@ func TestCompareAnyTraces(t *testing.T) {
 		{[]string{a, ours}, exitUsage, ours + ": fall and tinyphysics are other simulators"},
 		{[]string{ours, a}, exitUsage, a + ": tinyphysics and fall are other simulators"},
 		{[]string{a, "reference"}, exitUsage,
-			a + ` is of the simulator "fall", and engines compute tinyphysics: compare it with another trace`},
+			a + ` is of the simulator "fall", and engines compute tinyphysics: compare it with ` +
+				`another trace`},
 		{[]string{"reference", a}, exitUsage,
-			a + ` is of the simulator "fall", and engines compute tinyphysics: compare it with another trace`},
+			a + ` is of the simulator "fall", and engines compute tinyphysics: compare it with ` +
+				`another trace`},
 		{[]string{hostile, a}, exitParity, `start \x1b[2Jhigh, planet earth`},
 	} {
 		status, stdout, stderr := lockstepRun(

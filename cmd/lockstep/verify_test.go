@@ -34,7 +34,8 @@ func TestVerify(t *testing.T) {
 	}{
 		"honest": {"", "return 0.3 * (target_lataccel - current_lataccel)", []string{"two runs: " +
 			"equal\nthe result depends on: nothing but its arguments\n"}},
-		"patches": {"from tinyphysics import TinyPhysicsSimulator\nTinyPhysicsSimulator.sim_step = lambda self, i: None",
+		"patches": {"from tinyphysics import TinyPhysicsSimulator\nTinyPhysicsSimulator.sim_step " +
+			"= lambda self, i: None",
 			"return 0.3 * (target_lataccel - current_lataccel)",
 			[]string{
 				"touched: patch tinyphysics.TinyPhysicsSimulator.sim_step\n",
@@ -169,7 +170,12 @@ func TestVerifyCheck(t *testing.T) {
 			)
 		}
 	}
-	for text, want := range map[string]string{"": "not a", "{}": "not a", `{"format": "lockstep score 1"}`: "it was changed", string(data) + "x": "not a"} {
+	for text, want := range map[string]string{
+		"":                               "not a",
+		"{}":                             "not a",
+		`{"format": "lockstep score 1"}`: "it was changed",
+		string(data) + "x":               "not a",
+	} {
 		if err := os.WriteFile(out, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}

@@ -32,10 +32,15 @@ func TestWorkflow(t *testing.T) {
 	text := strings.Join(lines, "\n")
 
 	// Whatever differs, the jobs run.
-	if m := regexp.MustCompile(`(?m)^\s*(paths|paths-ignore|continue-on-error):`).FindString(text); m != "" {
+	if m := regexp.MustCompile(
+		`(?m)^\s*(paths|paths-ignore|continue-on-error):`,
+	).FindString(text); m != "" {
 		t.Errorf("the workflow has %q", m)
 	}
-	for _, want := range []string{"\n  pull_request:\n", "\n  merge_group:\n", "fetch-depth: 0", `LOCKSTEP_REQUIRE_GPU: "1"`, "permissions:\n  contents: read\n"} {
+	for _, want := range []string{
+		"\n  pull_request:\n", "\n  merge_group:\n", "fetch-depth: 0", `LOCKSTEP_REQUIRE_GPU: "1"`,
+		"permissions:\n  contents: read\n",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the workflow lacks %q", want)
 		}
@@ -63,7 +68,9 @@ func TestWorkflow(t *testing.T) {
 		}
 	}
 	// A job names what it is merged into, by the environment or as an argument.
-	for _, want := range []string{"run: .ci/run\n", "run: make gate-gpu BASE=\"$BASE\"\n", "\n  BASE: ${{"} {
+	for _, want := range []string{
+		"run: .ci/run\n", "run: make gate-gpu BASE=\"$BASE\"\n", "\n  BASE: ${{",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the workflow lacks %q", want)
 		}
@@ -188,7 +195,8 @@ func TestVerdict(t *testing.T) {
 		t.Fatal(".ci/run has no function finish")
 	}
 	script := "set -euo pipefail\nrm() { return 1; }; cp() { return 1; }; mkdir() { return 1; }\n" +
-		"folder=. clone=. pass='the second' lines=('ci: the first took 1 s')\nfinish() {" + finish + "\n}\ntrap finish EXIT\n"
+		"folder=. clone=. pass='the second' lines=('ci: the first took 1 s')\nfinish() {" + finish +
+		"\n}\ntrap finish EXIT\n"
 	for _, c := range []struct{ ends, want string }{
 		{"true", "\nci: the first took 1 s\nci: passed\n"},
 		{"false", "\nci: the first took 1 s\nci: FAILED in the second\n"},

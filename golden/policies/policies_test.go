@@ -181,7 +181,9 @@ func hold(t *testing.T, s lockstep.Simulator, jobs []lockstep.Job,
 			}
 		}
 	}
-	for i, result := range s.Simulate(context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.FullTrajectory}) {
+	for i, result := range s.Simulate(
+		context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.FullTrajectory},
+	) {
 		name := recordings[i].Route + "." + recordings[i].Policy
 		switch {
 		case result.Err != nil:

@@ -35,10 +35,16 @@ func TestTransfers(t *testing.T) {
 		{"finals", "CartPole-v1", classic.SameStep,
 			func(int) classic.Policy { return classic.Policy{Uniform: &key} }, true, 1, 2},
 		{"network", "CartPole-v1", classic.NextStep, func(int) classic.Policy {
-			return classic.Policy{Network: &classic.Perceptron{Layers: []classic.Layer{{Weights: make([]float32, 8), Bias: []float32{0, 1}}}}}
+			return classic.Policy{
+				Network: &classic.Perceptron{
+					Layers: []classic.Layer{{Weights: make([]float32, 8), Bias: []float32{0, 1}}},
+				},
+			}
 		}, true, 1, 2},
 		{"table", "Pendulum-v1", classic.NextStep, func(n int) classic.Policy {
-			return classic.Policy{Recorded: slices.Repeat([]classic.Actions{{Continuous: make([]float32, n)}}, 1)}
+			return classic.Policy{
+				Recorded: slices.Repeat([]classic.Actions{{Continuous: make([]float32, n)}}, 1),
+			}
 		}, true, 1, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {

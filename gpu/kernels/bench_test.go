@@ -13,7 +13,9 @@ import (
 func BenchmarkRollout(b *testing.B) {
 	all := routes(b)
 	d := open(b, emulated.Options{Processors: 1})
-	for _, c := range []struct{ block, threads int }{{1, 256}, {1, 64}, {1, 32}, {2, 256}, {4, 256}, {5, 256}, {6, 256}} {
+	for _, c := range []struct{ block, threads int }{
+		{1, 256}, {1, 64}, {1, 32}, {2, 256}, {4, 256}, {5, 256}, {6, 256},
+	} {
 		b.Run(fmt.Sprintf("%dx%d", c.block, c.threads), func(b *testing.B) {
 			r := rollouts{shortcuts: lockstep.CostOnly, block: c.block, threads: c.threads}
 			for i := range c.block {

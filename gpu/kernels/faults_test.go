@@ -254,7 +254,9 @@ func TestPlanted(t *testing.T) {
 				run, want = acting, wantActing
 			}
 			run.less = f.less
-			for _, order := range []emulated.Order{emulated.Ascending, emulated.Descending, emulated.Shuffled} {
+			for _, order := range []emulated.Order{
+				emulated.Ascending, emulated.Descending, emulated.Shuffled,
+			} {
 				e := open(
 					t,
 					emulated.Options{Sources: files, Sanitize: f.sanitize, Seed: 1, Order: order},

@@ -35,7 +35,8 @@ func (s *abiTraceStep) step(index int) *lockstep.Step {
 		Lataccel:   s.lataccel,
 	}
 	if s.network != 0 {
-		o.Tokens, o.States, o.Logits, o.Probs, o.CDF = s.tokens[:], s.states[:], s.logits[:], s.probs[:], s.cdf[:]
+		o.Tokens, o.States, o.Logits, o.Probs, o.CDF = s.tokens[:], s.states[:], s.logits[:],
+			s.probs[:], s.cdf[:]
 	}
 	return o
 }
@@ -167,7 +168,9 @@ func referenceSteps(
 			cancel()
 		}
 	}
-	for _, r := range sim.Simulate(ctx, []lockstep.Job{job}, lockstep.Options{Shortcuts: shortcuts}) {
+	for _, r := range sim.Simulate(
+		ctx, []lockstep.Job{job}, lockstep.Options{Shortcuts: shortcuts},
+	) {
 		if r.Err != nil && ctx.Err() == nil {
 			return steps, r.Err
 		}
@@ -264,7 +267,9 @@ func TestShapes(t *testing.T) {
 	if simtest.Whole(t) {
 		step = 32
 	}
-	for _, order := range []emulated.Order{emulated.Ascending, emulated.Descending, emulated.Shuffled} {
+	for _, order := range []emulated.Order{
+		emulated.Ascending, emulated.Descending, emulated.Shuffled,
+	} {
 		t.Run(string(order), func(t *testing.T) {
 			t.Parallel()
 			d := open(t, emulated.Options{Order: order, Seed: 7})
@@ -361,7 +366,10 @@ func simulate(t testing.TB, job lockstep.Job, shortcuts lockstep.Shortcuts) lock
 	sim, err := reference.New(modelPath(t), lockstep.Profile{})
 	must(t, err)
 	var result lockstep.Result
-	for _, r := range sim.Simulate(context.Background(), []lockstep.Job{job}, lockstep.Options{Shortcuts: shortcuts, Trajectory: true}) {
+	for _, r := range sim.Simulate(
+		context.Background(), []lockstep.Job{job},
+		lockstep.Options{Shortcuts: shortcuts, Trajectory: true},
+	) {
 		result = r
 	}
 	return result
@@ -397,7 +405,8 @@ func compareResult(t testing.TB, what string, got outcome, want lockstep.Result)
 // cut is a route's first n rows.
 func cut(r *lockstep.Route, n int) *lockstep.Route {
 	c := *r
-	c.RollLataccel, c.VEgo, c.AEgo, c.TargetLataccel, c.SteerCommand = c.RollLataccel[:n], c.VEgo[:n], c.AEgo[:n], c.TargetLataccel[:n], c.SteerCommand[:n]
+	c.RollLataccel, c.VEgo, c.AEgo, c.TargetLataccel, c.SteerCommand = c.RollLataccel[:n],
+		c.VEgo[:n], c.AEgo[:n], c.TargetLataccel[:n], c.SteerCommand[:n]
 	return &c
 }
 
@@ -408,7 +417,9 @@ func TestCuts(t *testing.T) {
 	all := routes(t)
 	const stop = 119
 	sine := policyFunc(
-		func(step int, target float64) float64 { return 3 * math.Sin(float64(step)) * (1 + target) },
+		func(step int, target float64) float64 {
+			return 3 * math.Sin(float64(step)) * (1 + target)
+		},
 	)
 	r := rollouts{
 		shortcuts: lockstep.CostOnly,

@@ -392,7 +392,10 @@ func TestAttentionSoftmax(t *testing.T) {
 	}
 	copy(x[20:], []float32{float32(math.NaN()), 1, 2})
 	copy(x[400:], []float32{3, float32(math.NaN()), float32(math.Inf(-1))})
-	for kind, name := range []string{lockstep.SoftmaxAVX512: "avx512", lockstep.SoftmaxAVX2: "avx2"} {
+	for kind, name := range []string{
+		lockstep.SoftmaxAVX512: "avx512",
+		lockstep.SoftmaxAVX2:   "avx2",
+	} {
 		t.Run(name, func(t *testing.T) {
 			args := abiUnits{
 				n:    int64(len(counts)),
@@ -526,7 +529,10 @@ func TestChooseNear(t *testing.T) {
 		sum := 0.0
 		for _, p := range row {
 			sum += float64(p)
-			for _, x := range []float64{sum / total, math.Nextafter(sum/total, 0), math.Nextafter(sum/total, 1), sum/total - 1e-11, sum/total + 1e-11, random.Float64()} {
+			for _, x := range []float64{
+				sum / total, math.Nextafter(sum/total, 0), math.Nextafter(sum/total, 1),
+				sum/total - 1e-11, sum/total + 1e-11, random.Float64(),
+			} {
 				if x >= 0 && x < 1 {
 					draws = append(draws, x)
 				}

@@ -15,7 +15,9 @@ import (
 // plausible alternatives give other bits.
 func TestVectors(t *testing.T) {
 	d := open(t, emulated.Options{Sources: unitSources(t), Order: emulated.Shuffled})
-	for kind, operation := range []string{"exp512", "exp256", "exp-numpy-U", "exp-numpy-F", "tanh", "gelu"} {
+	for kind, operation := range []string{
+		"exp512", "exp256", "exp-numpy-U", "exp-numpy-F", "tanh", "gelu",
+	} {
 		x := together[float32](t, operation, "x")
 		args := abiUnits{n: int64(len(x)), kind: int64(kind), x: upload(t, d, x)}
 		holdAll(t, operation, unit[float32](t, d, "unit_float", &args, &args.y, len(x)))
@@ -34,7 +36,10 @@ func TestVectors(t *testing.T) {
 			return unit[float32](t, d, "unit_layer_norm", &args, &args.y, 128)
 		})
 	}
-	for kind, operation := range []string{lockstep.SoftmaxAVX512: "softmax-avx512", lockstep.SoftmaxAVX2: "softmax-avx2"} {
+	for kind, operation := range []string{
+		lockstep.SoftmaxAVX512: "softmax-avx512",
+		lockstep.SoftmaxAVX2:   "softmax-avx2",
+	} {
 		x, n := together[float32](t, operation, "x"), together[int64](t, operation, "n")
 		args := abiUnits{
 			n:    int64(len(n)),
@@ -44,7 +49,10 @@ func TestVectors(t *testing.T) {
 		}
 		holdAll(t, operation, unit[float32](t, d, "unit_attention_softmax", &args, &args.y, len(x)))
 	}
-	for kind, operation := range []string{lockstep.ExpU: "softmax-numpy-U", lockstep.ExpF: "softmax-numpy-F"} {
+	for kind, operation := range []string{
+		lockstep.ExpU: "softmax-numpy-U",
+		lockstep.ExpF: "softmax-numpy-F",
+	} {
 		vectors.Hold(t, operation, func(v vectors.Vector) any {
 			args := abiUnits{
 				n:    2,

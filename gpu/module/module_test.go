@@ -44,7 +44,10 @@ func TestManifest(t *testing.T) {
 			m.Compiler,
 		)
 	}
-	for name, unpacked := range map[string]func() (string, error){"rollout.ptx": module.PTX, "rollout.sm_90.cubin": module.Cubin} {
+	for name, unpacked := range map[string]func() (string, error){
+		"rollout.ptx":         module.PTX,
+		"rollout.sm_90.cubin": module.Cubin,
+	} {
 		text, err := unpacked()
 		if err != nil {
 			t.Fatal(err)
@@ -76,12 +79,17 @@ func TestPTX(t *testing.T) {
 	if line := forbidden.FindString(text); line != "" {
 		t.Errorf("the PTX has %q", line)
 	}
-	for _, line := range []string{"\tred.shared.add.f32 \t[%r1], %f1;", "@%p1 atom.global.add.u32 %r1, [%rd1], 1;", "\tex2.approx.ftz.f32 %f1, %f2;", "\tmad.rn.f32 %f1, %f2, %f3, %f4;"} {
+	for _, line := range []string{
+		"\tred.shared.add.f32 \t[%r1], %f1;", "@%p1 atom.global.add.u32 %r1, [%rd1], 1;",
+		"\tex2.approx.ftz.f32 %f1, %f2;", "\tmad.rn.f32 %f1, %f2, %f3, %f4;",
+	} {
 		if !forbidden.MatchString(line) {
 			t.Errorf("%q would not be noticed", line)
 		}
 	}
-	for _, want := range []string{"fma.rn.f32", "div.rn.f32", "sqrt.rn.f32", ".target sm_80", ".version 9.0"} {
+	for _, want := range []string{
+		"fma.rn.f32", "div.rn.f32", "sqrt.rn.f32", ".target sm_80", ".version 9.0",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the PTX has no %q", want)
 		}
@@ -153,7 +161,9 @@ func TestHashSources(t *testing.T) {
 		}
 	}
 	// Who asks for lines or for his own text sees white space: then all of it counts.
-	for _, asking := range []string{"int l = __LINE__;", "#define S(x) #x", "assert(a);", `auto s = R"(x  // y)";`} {
+	for _, asking := range []string{
+		"int l = __LINE__;", "#define S(x) #x", "assert(a);", `auto s = R"(x  // y)";`,
+	} {
 		base["b.h"] = asking
 		if hashWith("a.cu", first) == hashWith("a.cu", change("doubled", "changed")) {
 			t.Errorf("with %q in another file a comment does not count", asking)
@@ -167,7 +177,10 @@ var pragma = regexp.MustCompile(`(?m)^#pragma once$`)
 // away has the same hash.
 func TestHashComments(t *testing.T) {
 	compiler := want.Compiler.Need(t)
-	for name, sources := range map[string]fs.FS{"rollout": kernels.Sources, "classic": classic.Sources} {
+	for name, sources := range map[string]fs.FS{
+		"rollout": kernels.Sources,
+		"classic": classic.Sources,
+	} {
 		kept, stripped := fstest.MapFS{}, fstest.MapFS{}
 		files, err := fs.Glob(sources, "*")
 		if err != nil || len(files) < 5 {

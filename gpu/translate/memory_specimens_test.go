@@ -7,7 +7,8 @@ import (
 )
 
 // helper is a function that specimens call, with a parameter of each type.
-const helper = `.func (.param .b64 s_helper_r) s_helper(.param .b32 s_helper_0, .param .b64 s_helper_1, ` +
+const helper = `.func (.param .b64 s_helper_r) s_helper(.param .b32 s_helper_0, .param .b64 ` +
+	`s_helper_1, ` +
 	`.param .b32 s_helper_2, .param .b64 s_helper_3, .param .b32 s_helper_4)
 {
 .reg .b32 %r<8>; .reg .b64 %rd<8>; .reg .f32 %f<2>; .reg .f64 %fd<2>;
@@ -56,7 +57,8 @@ const behind = ".reg .b32 %o, %n; and.b32 %n, %b, 8; or.b32 %o, %n, 4; "
 // inInput are addresses in a thread's operands, of which bytes 16 to 31 are nobody's: %m0 is 0
 // or 8 bytes behind them, and %m1 is 20 more. %m2 and %m3 are the same as generic addresses.
 const inInput = behind + `.reg .b64 %m<4>, %k; cvt.u64.u32 %k, %n; add.s64 %m0, %rd1, %k;
-or.b64 %k, %k, 20; add.s64 %m1, %rd1, %k; ld.param.u64 %m3, [NAME_param_0]; mul.wide.u32 %m2, %r1, 32;
+or.b64 %k, %k, 20; add.s64 %m1, %rd1, %k; ld.param.u64 %m3, [NAME_param_0]; ` +
+	`mul.wide.u32 %m2, %r1, 32;
 add.s64 %m2, %m3, %m2; add.s64 %m3, %m2, %k; and.b64 %k, %k, 8; add.s64 %m2, %m2, %k; `
 
 // addressSpecimens are of the forms of addresses, and of zeros that are stored. What one form
@@ -99,7 +101,8 @@ ld.param.u32 %end, [s_local_loop_param_0+20]; add.s32 %end, %end, 16; mov.u32 %k
 $again: add.s32 %y0, %a, %k; st.local.u64 [%m1], 0; st.local.u32 [%m1+8], %y0;
 add.s64 %m1, %m1, 16; add.s32 %k, %k, 1; setp.ne.s32 %q, %k, %end; @%q bra $again;
 and.b32 %k, %b, 15; mul.wide.u32 %m1, %k, 16; add.s64 %m1, %m0, %m1; ld.local.u32 %y0, [%m1];
-ld.local.u32 %y1, [%m1+4]; st.local.u32 [%m1], %a; ld.local.u32 %y2, [%m1+8]; mov.u32 %y3, 0; ` + hashed,
+ld.local.u32 %y1, [%m1+4]; st.local.u32 [%m1], %a; ld.local.u32 %y2, [%m1+8]; mov.u32 %y3, 0; ` +
+				hashed,
 			func(x []uint64) uint64 { return hash(0, 0, sum32(x[0], x[1]&15), 0) },
 			false,
 		},
@@ -194,9 +197,12 @@ st.shared.T [%w0+8], %x; bar.sync 0; ld.shared.T %d, [%w1+8];`, "T", t), itself,
 		// Which memory it is only the thread knows.
 		place.body = strings.ReplaceAll(
 			fmt.Sprintf(
-				`.reg .b64 %%g<4>; .reg .b32 %%w; mul.wide.u32 %%g0, %%r3, 16; mov.u32 %%w, buffer; cvt.u64.u32 %%g1, %%w;
-cvta.shared.u64 %%g1, %%g1; add.s64 %%g0, %%g0, %%g1; ld.param.u64 %%g2, [%s_param_0+8]; mul.wide.u32 %%g3, %%r1, 8;
-add.s64 %%g2, %%g2, %%g3; selp.b64 %%g0, %%g0, %%g2, %%b; st.T [%%g0], %%a; bar.sync 0; ld.T %%d, [%%g0];`,
+				`.reg .b64 %%g<4>; .reg .b32 %%w; mul.wide.u32 %%g0, %%r3, 16; `+
+					`mov.u32 %%w, buffer; cvt.u64.u32 %%g1, %%w;
+cvta.shared.u64 %%g1, %%g1; add.s64 %%g0, %%g0, %%g1; ld.param.u64 %%g2, [%s_param_0+8]; `+
+					`mul.wide.u32 %%g3, %%r1, 8;
+add.s64 %%g2, %%g2, %%g3; selp.b64 %%g0, %%g0, %%g2, %%b; st.T [%%g0], %%a; bar.sync 0; `+
+					`ld.T %%d, [%%g0];`,
 				place.name,
 			),
 			"T",
@@ -239,8 +245,10 @@ add.s64 %%g2, %%g2, %%g3; selp.b64 %%g0, %%g0, %%g2, %%b; st.T [%%g0], %%a; bar.
 			[]string{f, f, f, f},
 			i,
 			inShared + `.reg .f32 %x<4>; .reg .b32 %y<4>;
-st.shared.v4.f32 [%w0], {%a, %b, %c, %e}; bar.sync 0; ld.shared.v4.f32 {%x0, %x1, %x2, %x3}, [%w1]; bar.sync 0;
-st.shared.v4.f32 [%w0], {%x3, %x2, %x1, %x0}; bar.sync 0; ld.shared.v4.u32 {%y0, %y1, %y2, %y3}, [%w1]; ` + hashed,
+st.shared.v4.f32 [%w0], {%a, %b, %c, %e}; bar.sync 0; ` +
+				`ld.shared.v4.f32 {%x0, %x1, %x2, %x3}, [%w1]; bar.sync 0;
+st.shared.v4.f32 [%w0], {%x3, %x2, %x1, %x0}; bar.sync 0; ` +
+				`ld.shared.v4.u32 {%y0, %y1, %y2, %y3}, [%w1]; ` + hashed,
 			func(x []uint64) uint64 { return hash(x[3], x[2], x[1], x[0]) },
 			false,
 		},
@@ -260,7 +268,8 @@ ld.shared.v2.u32 {%y0, %y1}, [%w0]; mov.u32 %y2, %y1; mov.u32 %y3, %y0; ` + hash
 			[]string{i},
 			i,
 			inShared + `.reg .b64 %g; cvt.u64.u32 %g, %w0; cvta.shared.u64 %g, %g;
-cvta.to.shared.u64 %g, %g; cvt.u32.u64 %w2, %g; st.shared.u32 [%w0], %a; bar.sync 0; ld.shared.u32 %d, [%w2];`,
+cvta.to.shared.u64 %g, %g; cvt.u32.u64 %w2, %g; st.shared.u32 [%w0], %a; bar.sync 0; ` +
+				`ld.shared.u32 %d, [%w2];`,
 			itself,
 			false,
 		},
@@ -283,15 +292,18 @@ mov.b32 %y0, %x0; mov.b32 %y1, %x1; mov.b32 %y2, %x2; mov.b32 %y3, %x3; ` + hash
 			func(x []uint64) uint64 { return x[0]>>16&255 | x[1]&255<<40 }, false,
 		},
 		specimen{"s_local_v4", []string{f, f, i}, i, inLocal + `.reg .f32 %x<4>; .reg .b32 %y<4>;
-st.local.v4.f32 [%m0], {%a, %b, %b, %a}; st.local.v4.f32 [%m0+16], {%b, %a, %a, %a}; ld.local.v4.f32 {%x0, %x1, %x2, %x3}, [%m1];
-mov.b32 %y0, %x0; mov.b32 %y1, %x1; mov.b32 %y2, %x2; mov.b32 %y3, %x3; ` + hashed, func(x []uint64) uint64 {
+st.local.v4.f32 [%m0], {%a, %b, %b, %a}; st.local.v4.f32 [%m0+16], {%b, %a, %a, %a}; ` +
+			`ld.local.v4.f32 {%x0, %x1, %x2, %x3}, [%m1];
+mov.b32 %y0, %x0; mov.b32 %y1, %x1; mov.b32 %y2, %x2; mov.b32 %y3, %x3; ` +
+			hashed, func(x []uint64) uint64 {
 			if x[2]&1 == 0 {
 				return hash(x[0], x[1], x[1], x[0])
 			}
 			return hash(x[1], x[0], x[0], x[0])
 		}, false},
 		specimen{"s_local_v2", []string{d, d, i}, l, inLocal + `.reg .f64 %x<2>; .reg .b64 %y<2>;
-st.local.v2.f64 [%m0], {%a, %b}; st.local.v2.f64 [%m0+16], {%b, %a}; ld.local.v2.f64 {%x0, %x1}, [%m1];
+st.local.v2.f64 [%m0], {%a, %b}; st.local.v2.f64 [%m0+16], {%b, %a}; ` +
+			`ld.local.v2.f64 {%x0, %x1}, [%m1];
 mov.b64 %y0, %x0; mov.b64 %y1, %x1; shl.b64 %y1, %y1, 1; sub.s64 %d, %y0, %y1;`,
 			func(x []uint64) uint64 { return x[x[2]&1] - x[1-x[2]&1]<<1 }, false},
 		specimen{
@@ -316,8 +328,10 @@ mov.b64 %y0, %x0; mov.b64 %y1, %x1; shl.b64 %y1, %y1, 1; sub.s64 %d, %y0, %y1;`,
 			"s_parameter_generic",
 			[]string{l},
 			l,
-			`.reg .b64 %g<4>; .reg .pred %q; mov.b64 %g0, s_parameter_generic_param_0; cvta.param.u64 %g1, %g0;
-ld.u64 %g2, [%g1+8]; ld.param.u64 %g3, [s_parameter_generic_param_0+8]; setp.eq.s64 %q, %g2, %g3; selp.b64 %d, %a, 0, %q;`,
+			`.reg .b64 %g<4>; .reg .pred %q; mov.b64 %g0, s_parameter_generic_param_0; ` +
+				`cvta.param.u64 %g1, %g0;
+ld.u64 %g2, [%g1+8]; ld.param.u64 %g3, [s_parameter_generic_param_0+8]; ` +
+				`setp.eq.s64 %q, %g2, %g3; selp.b64 %d, %a, 0, %q;`,
 			itself,
 			false,
 		},
@@ -326,8 +340,10 @@ ld.u64 %g2, [%g1+8]; ld.param.u64 %g3, [s_parameter_generic_param_0+8]; setp.eq.
 			[]string{i, l, f, d},
 			l,
 			`.param .b32 p0; st.param.b32 [p0+0], %a; .param .b64 p1; st.param.b64 [p1+0], %b;
-.param .b32 p2; st.param.f32 [p2+0], %c; .param .b64 p3; st.param.f64 [p3+0], %e; .param .b32 p4; st.param.b32 [p4+0], %a;
-.param .b64 p5; call.uni (p5), s_helper, (p0, p1, p2, p3, p4); ld.param.b64 %d, [p5+0]; bra.uni $after;
+.param .b32 p2; st.param.f32 [p2+0], %c; .param .b64 p3; st.param.f64 [p3+0], %e; ` +
+				`.param .b32 p4; st.param.b32 [p4+0], %a;
+.param .b64 p5; call.uni (p5), s_helper, (p0, p1, p2, p3, p4); ld.param.b64 %d, [p5+0]; ` +
+				`bra.uni $after;
 $after:`,
 			func(x []uint64) uint64 {
 				return (x[2]<<32 | x[0]) ^ x[1] - x[3] + uint64(int64(int8(x[0])))

@@ -204,7 +204,8 @@ func (s specimen) entry() string {
 func specimenText(all []specimen) string {
 	var b strings.Builder
 	b.WriteString(
-		".version 9.0\n.target sm_80\n.address_size 64\n.extern .shared .align 16 .b8 buffer[];\n" + helper,
+		".version 9.0\n.target sm_80\n.address_size 64\n.extern .shared .align 16 .b8 buffer[];\n" +
+			helper,
 	)
 	for _, s := range all {
 		b.WriteString(s.entry())
@@ -235,7 +236,11 @@ func assemble(t *testing.T, text string) {
 	must(err)
 	listing, err := Listing(data, string(listed))
 	must(err)
-	for name, data := range map[string][]byte{"ptx": []byte(text), "cubin": data, "sass": []byte(listing)} {
+	for name, data := range map[string][]byte{
+		"ptx":   []byte(text),
+		"cubin": data,
+		"sass":  []byte(listing),
+	} {
 		var b bytes.Buffer
 		w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
 		w.Write(data)
@@ -482,10 +487,12 @@ var wrongs = map[string][]string{
 	"SHF.R.U32.HI USHF.R.U32.HI i=iii":         {"d = c >> (b & 31)"},
 	"SHF.R.S32.HI USHF.R.S32.HI i=iii":         {"d = (int32_t)c >> (b & 31)"},
 	"SHF.R.W.U32.HI i=iii":                     {"d = right(c, b)"},
-	"VIADDMNMX.U32 i=iiip":                     {"d = ((int32_t)(a + b) < (int32_t)c) == x ? a + b : c"},
-	"F2I.TRUNC.NTZ i=f":                        {"d = truncated<int32_t>(a, INT32_MIN)"},
-	"F2I.S64.TRUNC l=f":                        {"d = truncated<int64_t>(a, 0)"},
-	"I2F.F64.U64 d=l":                          {"d = (double)(int64_t)a"},
+	"VIADDMNMX.U32 i=iiip": {
+		"d = ((int32_t)(a + b) < (int32_t)c) == x ? a + b : c",
+	},
+	"F2I.TRUNC.NTZ i=f": {"d = truncated<int32_t>(a, INT32_MIN)"},
+	"F2I.S64.TRUNC l=f": {"d = truncated<int64_t>(a, 0)"},
+	"I2F.F64.U64 d=l":   {"d = (double)(int64_t)a"},
 }
 
 // breakPTX returns operations of which each can be made wrong.

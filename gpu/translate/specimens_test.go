@@ -409,7 +409,9 @@ func others() []specimen {
 			func(x []uint64) uint64 { return uint64(int64(int32(x[0]))<<5) + x[1] }, false,
 		},
 		{"s_mad_wide", []string{"s32", "s32", l}, l, "mul.wide.s32 %d, %a, %b; add.s64 %d, %d, %c;",
-			func(x []uint64) uint64 { return uint64(int64(int32(x[0]))*int64(int32(x[1]))) + x[2] }, false},
+			func(x []uint64) uint64 {
+				return uint64(int64(int32(x[0]))*int64(int32(x[1]))) + x[2]
+			}, false},
 		{"s_sum3", []string{i, i, i}, i, "add.s32 %d, %a, %b; add.s32 %d, %d, %c;",
 			func(x []uint64) uint64 { return sum32(x...) }, false},
 		{"s_sum3_minus", []string{i, i, i}, i, "sub.s32 %d, %a, %b; sub.s32 %d, %d, %c;",

@@ -109,9 +109,12 @@ func TestFindEnvironment(t *testing.T) {
 func TestFindMissing(t *testing.T) {
 	tree(t)
 	for name, want := range map[string]string{
-		Model:          "no tinyphysics.onnx found: run `lockstep fetch model`, or set LOCKSTEP_ASSETS to a folder that holds it",
-		Routes:         "no routes found: set LOCKSTEP_ASSETS to a folder with a folder routes/ of the challenge's CSV files",
-		PublishedCosts: "no published_costs.csv found: set LOCKSTEP_ASSETS to a folder that holds it",
+		Model: "no tinyphysics.onnx found: run `lockstep fetch model`, or set " +
+			"LOCKSTEP_ASSETS to a folder that holds it",
+		Routes: "no routes found: set LOCKSTEP_ASSETS to a folder with a folder routes/ " +
+			"of the challenge's CSV files",
+		PublishedCosts: "no published_costs.csv found: set LOCKSTEP_ASSETS to a folder that " +
+			"holds it",
 	} {
 		if _, err := Find(name); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)

@@ -32,7 +32,9 @@ func fenced(t *testing.T, n int) []float32 {
 
 func TestReadsNoFurther(t *testing.T) {
 	for _, set := range Available() {
-		for _, s := range []struct{ m, panels, k int }{{20, 2, 20}, {5, 1, 3}, {1, 4, 7}, {1, 5, 4}, {13, 3, 1}, {2, 1, 32}} {
+		for _, s := range []struct{ m, panels, k int }{
+			{20, 2, 20}, {5, 1, 3}, {1, 4, 7}, {1, 5, 4}, {13, 3, 1}, {2, 1, 32},
+		} {
 			t.Run(fmt.Sprintf("%s/MatMul/%v", set.Name, s), func(t *testing.T) {
 				n := 16 * s.panels
 				a, b, c := fenced(t, s.m*s.k), fenced(t, s.k*n), fenced(t, s.m*n)

@@ -10,7 +10,9 @@ func TestOneRow(t *testing.T) {
 	for _, set := range Available() {
 		for _, stride := range []int{0, 1, Context - 1} {
 			for name, run := range map[string]func(s []float32, rows, stride, first int){
-				"Softmax512": set.Softmax512, "Softmax256": set.Softmax256, "Softmax4": set.Softmax4,
+				"Softmax512": set.Softmax512,
+				"Softmax256": set.Softmax256,
+				"Softmax4":   set.Softmax4,
 			} {
 				row := make([]float32, Context)
 				run(row, 1, stride, Context-1)

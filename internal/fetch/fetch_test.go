@@ -105,7 +105,9 @@ func TestFetchModel(t *testing.T) {
 func TestFetchData(t *testing.T) {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
-	for _, name := range []string{"SYNTHETIC_V0/00000.csv", "SYNTHETIC_V0/../../00001.csv", "SYNTHETIC_V0/notes.txt"} {
+	for _, name := range []string{
+		"SYNTHETIC_V0/00000.csv", "SYNTHETIC_V0/../../00001.csv", "SYNTHETIC_V0/notes.txt",
+	} {
 		f, err := z.Create(name)
 		if err != nil {
 			t.Fatal(err)

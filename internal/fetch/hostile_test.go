@@ -85,7 +85,9 @@ func TestHostile(t *testing.T) {
 			func(w http.ResponseWriter, _ *http.Request) {
 				connection, _, err := w.(http.Hijacker).Hijack()
 				if err == nil {
-					fmt.Fprintf(connection, "HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n%s", honest)
+					fmt.Fprintf(
+						connection, "HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n%s", honest,
+					)
 					connection.Close()
 				}
 			}, 0},

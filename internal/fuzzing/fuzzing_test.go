@@ -77,7 +77,9 @@ func TestTyped(t *testing.T) {
 		},
 		"nothing ran": {
 			args: []string{"-test.fuzz=^FuzzOneMore$", "-test.fuzztime=100ms"},
-			says: []string{"FuzzOneMore: no execution came to its end: if none failed, nothing was found out"},
+			says: []string{
+				"FuzzOneMore: no execution came to its end: if none failed, nothing was found out",
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

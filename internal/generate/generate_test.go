@@ -153,7 +153,12 @@ func TestSeedsDiffer(t *testing.T) {
 }
 
 func TestSine(t *testing.T) {
-	for x, want := range map[float64]float64{0: 0, 0.05: 0.04997916927067833, -0.15: -0.14943813247359922, 0.2: 0.19866933079506122} {
+	for x, want := range map[float64]float64{
+		0:     0,
+		0.05:  0.04997916927067833,
+		-0.15: -0.14943813247359922,
+		0.2:   0.19866933079506122,
+	} {
 		if got := sine(x); got-want > 2e-12 || want-got > 2e-12 {
 			t.Errorf("sine(%v) = %v, want %v", x, got, want)
 		}

@@ -58,7 +58,9 @@ var statistics = []struct {
 	},
 	{
 		"target's jerk, standard deviation (m/s³)",
-		func(r *lockstep.Route) float64 { return deviation(steps(r.TargetLataccel)) * lockstep.FPS },
+		func(r *lockstep.Route) float64 {
+			return deviation(steps(r.TargetLataccel)) * lockstep.FPS
+		},
 		0.1259, 1.699,
 	},
 	{

@@ -63,7 +63,17 @@ func (r *Replies) rollout(t *testing.T, f *Found) {
 // named, with what is computed instead.
 func TestJudge(t *testing.T) {
 	pins := reference.HostProfile()
-	for word, k := range map[string]int{"ort1.27": 0, "ort1.23": 0, "ort1.30arm": 0, "avx2": 1, "avx512": 1, "neon": 1, "expF": 2, "expC": 2, "csvexact": 4} {
+	for word, k := range map[string]int{
+		"ort1.27":    0,
+		"ort1.23":    0,
+		"ort1.30arm": 0,
+		"avx2":       1,
+		"avx512":     1,
+		"neon":       1,
+		"expF":       2,
+		"expC":       2,
+		"csvexact":   4,
+	} {
 		want, _ := fingerprint.Replace(pins, k, word)
 		f := judge("py", replies(t, word), nil)
 		if f.Profile != want || !f.Known() || !f.Complete() || !f.whole() || f.Rollout.Equal != 10 {
@@ -117,7 +127,8 @@ func TestOtherCPU(t *testing.T) {
 	for want, f := range map[string]*Found{
 		"not that of the challenge's pinned packages, whose arithmetic on this CPU no engine " +
 			"computes; no Python answered: none": {Unasked: "none"},
-		"; without packages to ask, expU is not that of the challenge's pinned packages, ": judge("py", r, nil),
+		"; without packages to ask, expU is not that of the challenge's pinned " +
+			"packages, ": judge("py", r, nil),
 	} {
 		if got := f.Source(); !strings.Contains(got, want) || strings.Contains(got, "is that of") {
 			t.Errorf("%s, want …%s…", got, want)
@@ -137,7 +148,9 @@ func TestARM(t *testing.T) {
 	defer func() { hostKnown, arch = reference.HostKnown, runtime.GOARCH }()
 	const profile = "ort1.30arm-neon-expC-sinfma-csvexact"
 	const want = "profile " + profile + ", that of newer packages on arm64 "
-	if got := judge("py", &Replies{}, errors.New("no answer")).String(); !strings.HasPrefix(got, want) {
+	if got := judge(
+		"py", &Replies{}, errors.New("no answer"),
+	).String(); !strings.HasPrefix(got, want) {
 		t.Errorf("nobody answered: %q, want %q…", got, want)
 	}
 	if p, _, err := Choose(t.Context(), Pins, ""); err != nil || p.String() != profile {
@@ -269,8 +282,10 @@ func TestBroken(t *testing.T) {
 		"hangs, with one": {"sleep 1000 & sleep 1000", "no answer within", 200 * time.Millisecond},
 		"fails": {"echo no such thing >&2; exit 3", `exit status 3: "no such thing"`,
 			time.Minute},
-		"says nothing":     {"exit 0", "does not say which Python it runs", time.Minute},
-		"is no Python":     {"echo lockstep-answer", "does not say which Python it runs", time.Minute},
+		"says nothing": {"exit 0", "does not say which Python it runs", time.Minute},
+		"is no Python": {
+			"echo lockstep-answer", "does not say which Python it runs", time.Minute,
+		},
 		"prints for ever":  {"exec yes", "printed more than", time.Minute},
 		"names no program": {"echo lockstep-answer /nowhere/python", "no such file", time.Minute},
 		"names another":    {"echo lockstep-answer /bin/cat", "cat", time.Minute},
@@ -331,7 +346,10 @@ func TestPackages(t *testing.T) {
 			"",
 			0,
 		},
-		"loud": {map[string]string{"numpy": "print('lockstep-answer {}')\nraise ImportError('x')"}, map[string]string{"exp": "ImportError: x"}, "", 0},
+		"loud": {
+			map[string]string{"numpy": "print('lockstep-answer {}')\nraise ImportError('x')"},
+			map[string]string{"exp": "ImportError: x"}, "", 0,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			alone(t, c.packages)
@@ -438,7 +456,9 @@ func TestKept(t *testing.T) {
 func TestKey(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	for _, name := range folders {
-		for _, list := range []string{"packages", "./packages", "/a" + string(filepath.ListSeparator)} {
+		for _, list := range []string{
+			"packages", "./packages", "/a" + string(filepath.ListSeparator),
+		} {
 			t.Setenv(name, list)
 			t.Chdir(t.TempDir())
 			here := newKey("/python")

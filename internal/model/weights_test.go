@@ -107,21 +107,35 @@ func holdSizes(t *testing.T, path string) *Weights {
 func TestLoadPlaces(t *testing.T) {
 	data := load(t)
 	for name, pick := range map[string]func(*Weights) float32{
-		"/wt_embedding/MatMul_output_0":          func(w *Weights) float32 { return w.StateEmbedding[0] },
-		"transformer.wt_embedding.bias":          func(w *Weights) float32 { return w.StateBias[0] },
-		"transformer.wt2_embedding.weight":       func(w *Weights) float32 { return w.TokenEmbedding[0] },
-		"transformer.wp_embedding.weight":        func(w *Weights) float32 { return w.PositionEmbedding[0] },
-		"transformer.h.0.attn.layer_norm.weight": func(w *Weights) float32 { return w.Layers[0].AttentionNorm.Weight[0] },
-		"transformer.h.1.attn.layer_norm.bias":   func(w *Weights) float32 { return w.Layers[1].AttentionNorm.Bias[0] },
-		"transformer.h.2.mlp.layer_norm.weight":  func(w *Weights) float32 { return w.Layers[2].MLPNorm.Weight[0] },
-		"transformer.h.3.mlp.layer_norm.bias":    func(w *Weights) float32 { return w.Layers[3].MLPNorm.Bias[0] },
-		"/h.0/attn/c_attn/MatMul_output_0":       func(w *Weights) float32 { return w.Layers[0].QKV[0] },
-		"/h.1/attn/c_proj/MatMul_output_0":       func(w *Weights) float32 { return w.Layers[1].Projection[0] },
-		"/h.2/mlp/c_fc/MatMul_output_0":          func(w *Weights) float32 { return w.Layers[2].FC[0] },
-		"/h.3/mlp/c_proj/MatMul_output_0":        func(w *Weights) float32 { return w.Layers[3].Out[0] },
-		"transformer.layer_norm_f.weight":        func(w *Weights) float32 { return w.FinalNorm.Weight[0] },
-		"transformer.layer_norm_f.bias":          func(w *Weights) float32 { return w.FinalNorm.Bias[0] },
-		"output":                                 func(w *Weights) float32 { return w.Head[0] },
+		"/wt_embedding/MatMul_output_0":    func(w *Weights) float32 { return w.StateEmbedding[0] },
+		"transformer.wt_embedding.bias":    func(w *Weights) float32 { return w.StateBias[0] },
+		"transformer.wt2_embedding.weight": func(w *Weights) float32 { return w.TokenEmbedding[0] },
+		"transformer.wp_embedding.weight": func(w *Weights) float32 {
+			return w.PositionEmbedding[0]
+		},
+		"transformer.h.0.attn.layer_norm.weight": func(w *Weights) float32 {
+			return w.Layers[0].AttentionNorm.Weight[0]
+		},
+		"transformer.h.1.attn.layer_norm.bias": func(w *Weights) float32 {
+			return w.Layers[1].AttentionNorm.Bias[0]
+		},
+		"transformer.h.2.mlp.layer_norm.weight": func(w *Weights) float32 {
+			return w.Layers[2].MLPNorm.Weight[0]
+		},
+		"transformer.h.3.mlp.layer_norm.bias": func(w *Weights) float32 {
+			return w.Layers[3].MLPNorm.Bias[0]
+		},
+		"/h.0/attn/c_attn/MatMul_output_0": func(w *Weights) float32 { return w.Layers[0].QKV[0] },
+		"/h.1/attn/c_proj/MatMul_output_0": func(w *Weights) float32 {
+			return w.Layers[1].Projection[0]
+		},
+		"/h.2/mlp/c_fc/MatMul_output_0":   func(w *Weights) float32 { return w.Layers[2].FC[0] },
+		"/h.3/mlp/c_proj/MatMul_output_0": func(w *Weights) float32 { return w.Layers[3].Out[0] },
+		"transformer.layer_norm_f.weight": func(w *Weights) float32 {
+			return w.FinalNorm.Weight[0]
+		},
+		"transformer.layer_norm_f.bias": func(w *Weights) float32 { return w.FinalNorm.Bias[0] },
+		"output":                        func(w *Weights) float32 { return w.Head[0] },
 	} {
 		if name == "output" || strings.HasPrefix(name, "/") { // a product's result
 			name = factor(t, data, name)
@@ -263,7 +277,10 @@ func TestDamagedTensor(t *testing.T) {
 			{"double", scalar(name, 2, 11),
 				fmt.Sprintf("tensor %q: element type 11, want %s", name, kind)},
 			{"one byte less", initializer(name,
-				replace(9, func(raw []byte) []byte { return raw[1:] })), fmt.Sprintf("tensor %q: %d bytes of data do not fit shape %v", name, len(tensor.Raw)-1, tensor.Dims)},
+				replace(9, func(raw []byte) []byte { return raw[1:] })), fmt.Sprintf(
+				"tensor %q: %d bytes of data do not fit shape %v", name, len(tensor.Raw)-1,
+				tensor.Dims,
+			)},
 			{"data elsewhere", scalar(name, 14, 1), fmt.Sprintf("not an ONNX model, or a "+
 				"damaged one: tensor %q: its elements are stored in another file", name)},
 		} {
@@ -396,7 +413,9 @@ func TestOtherGraph(t *testing.T) {
 		{"no product", edit(data, swap("/h.1/mlp/c_fc/MatMul_output_0", "other")), "no matrix " +
 			"product /h.1/mlp/c_fc/MatMul_output_0"},
 		{"no head", edit(data, node("output",
-			replace(4, func([]byte) []byte { return []byte("Gemm") }))), "no matrix product output"},
+			replace(
+				4, func([]byte) []byte { return []byte("Gemm") },
+			))), "no matrix product output"},
 		{"other operator set", slices.Concat(data, encode(8, []byte("\x10\x12"))), "operator " +
 			"set 18, want 14"},
 		{"no input", edit(data, drop(11, 1, "states")), "no input named states"},

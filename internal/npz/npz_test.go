@@ -73,7 +73,8 @@ func anyArray(t *rapid.T, name string) Array {
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var want []Array
-		for _, name := range rapid.SliceOfNDistinct(rapid.String(), 0, 5, rapid.ID).Draw(t, "names") {
+		names := rapid.SliceOfNDistinct(rapid.String(), 0, 5, rapid.ID)
+		for _, name := range names.Draw(t, "names") {
 			want = append(want, anyArray(t, name))
 		}
 		data := encode(t, want...)
@@ -257,7 +258,9 @@ func TestNumPyReads(t *testing.T) {
 	var want []Array
 	for i, elementType := range types {
 		size, _ := elementSize(elementType)
-		for j, shape := range [][]int{{}, {1}, {3}, {2, 3}, {2, 1, 3}, {0}, {2, 0}, slices.Repeat([]int{1}, 32)} {
+		for j, shape := range [][]int{
+			{}, {1}, {3}, {2, 3}, {2, 1, 3}, {0}, {2, 0}, slices.Repeat([]int{1}, 32),
+		} {
 			n := size
 			for _, d := range shape {
 				n *= d
@@ -453,8 +456,10 @@ func TestReadForms(t *testing.T) {
 	header := fields("'|u1'", "False", "(2,)")
 	want := Array{Name: "x", Type: "|u1", Shape: []int{2}, Data: []byte("12")}
 	for name, entry := range map[string]string{
-		"version 1":                          npy(header, "12"),
-		"version 2":                          magic + "\x02\x00" + string(binary.LittleEndian.AppendUint32(nil, uint32(len(header)))) + header + "12",
+		"version 1": npy(header, "12"),
+		"version 2": magic + "\x02\x00" + string(
+			binary.LittleEndian.AppendUint32(nil, uint32(len(header))),
+		) + header + "12",
 		"no padding":                         npy(strings.TrimSpace(header), "12"),
 		"Fortran order of one row of values": npy(fields("'|u1'", "True", "(2,)"), "12"),
 	} {

@@ -263,7 +263,10 @@ func TestTensorErrors(t *testing.T) {
 		{onnx.Tensor{}, "tensor \"w\": 0 bytes of data do not fit shape []"},
 	} {
 		c.tensor.Name = "w"
-		for elementType, want := range map[int]string{onnx.Float: "float (1)", onnx.Bool: "bool (9)"} {
+		for elementType, want := range map[int]string{
+			onnx.Float: "float (1)",
+			onnx.Bool:  "bool (9)",
+		} {
 			x := c.tensor
 			if x.Type == 0 {
 				x.Type = elementType
@@ -559,7 +562,8 @@ func TestParseAllocates(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
-		if got, limit := after.TotalAlloc-before.TotalAlloc, uint64(400*len(c.data)+1<<16); got > limit {
+		if got, limit := after.TotalAlloc-before.TotalAlloc,
+			uint64(400*len(c.data)+1<<16); got > limit {
 			t.Errorf(
 				"%s: %d bytes allocated for a file of %d, want at most %d", name, got, len(c.data),
 				limit,

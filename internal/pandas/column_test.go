@@ -68,7 +68,12 @@ func TestColumnPython(t *testing.T) {
 
 // TestParseFloatEdges: the largest power of ten, and all that is white.
 func TestParseFloatEdges(t *testing.T) {
-	for text, want := range map[string]float64{"1e308": 1e308, "0.1e309": 1e308, "1e-308": 1e-308, " \t\n\v\f\r5\r\f\v\n\t ": 5} {
+	for text, want := range map[string]float64{
+		"1e308":                   1e308,
+		"0.1e309":                 1e308,
+		"1e-308":                  1e-308,
+		" \t\n\v\f\r5\r\f\v\n\t ": 5,
+	} {
 		if got, ok := ParseFloat(text, TwicePerDigit); !ok || got != want {
 			t.Errorf("ParseFloat(%q) = %v, %v, want %v", text, got, ok, want)
 		}
@@ -79,7 +84,10 @@ func TestParseFloatEdges(t *testing.T) {
 }
 
 func TestParseFloatRefuses(t *testing.T) {
-	for _, text := range []string{" ", "x", "-", "+", ".", "e5", "1e", "1e+", "1_000", "0x10", "1d5", "1e5.5", "1 2", "1,5", "--1", "+ 1", "1e400", "nan ", "NULLs"} {
+	for _, text := range []string{
+		" ", "x", "-", "+", ".", "e5", "1e", "1e+", "1_000", "0x10", "1d5", "1e5.5", "1 2", "1,5",
+		"--1", "+ 1", "1e400", "nan ", "NULLs",
+	} {
 		for _, rounding := range []Rounding{TwicePerDigit, Correct} {
 			if x, ok := ParseFloat(text, rounding); ok {
 				t.Errorf("ParseFloat(%q) = %v, want no number", text, x)
@@ -102,7 +110,10 @@ func TestParseFloatCorrect(t *testing.T) {
 // FuzzParseFloat looks for text that crashes the parser, or whose first 17
 // digits, all that pandas looks at, it reads far from their value.
 func FuzzParseFloat(f *testing.F) {
-	for _, text := range []string{"0", "-0.1234567890123456789", "1e-400", "123456789012345678901234567890", "1e308", "nan", " 5 ", "1e99999999999", "0.000000000000000000000001"} {
+	for _, text := range []string{
+		"0", "-0.1234567890123456789", "1e-400", "123456789012345678901234567890", "1e308", "nan",
+		" 5 ", "1e99999999999", "0.000000000000000000000001",
+	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -26,7 +26,8 @@ gain = float(open(os.path.join(here, "gain.txt")).read())
 open(os.devnull).close()
 class Controller:
     def update(self, target_lataccel, current_lataccel, state, future_plan):
-        with open(os.path.join(here, "own.txt"), "a") as f: f.write("x")  # and what it writes is not
+        # What it writes is no input.
+        with open(os.path.join(here, "own.txt"), "a") as f: f.write("x")
         open(os.path.join(here, "own.txt")).close()
         return gain * factor + float(open(os.path.join(here, "late.txt")).read())
 `})
@@ -70,7 +71,11 @@ class Controller:
 	if err := steered(0.75); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"late.txt": late, "gain.txt": gain, filepath.Join("lib", "other.py"): module} {
+	for name, text := range map[string]string{
+		"late.txt":                       late,
+		"gain.txt":                       gain,
+		filepath.Join("lib", "other.py"): module,
+	} {
 		put(name, strings.Replace(text, "=", "=  ", 1)+" ")
 		c.mu.Lock()
 		idle := c.all

@@ -46,7 +46,11 @@ func TestMain(m *testing.M) {
 // killed or interrupted from the keyboard, also while a controller hangs.
 func TestEndOfParent(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT} {
-		for name, hang := range map[string]string{"sleeps": "time.sleep(1000)", "loops": "while True: pass", "answers": "time.sleep(0.05)"} {
+		for name, hang := range map[string]string{
+			"sleeps":  "time.sleep(1000)",
+			"loops":   "while True: pass",
+			"answers": "time.sleep(0.05)",
+		} {
 			t.Run(fmt.Sprint(name, " ", sig), func(t *testing.T) {
 				t.Parallel()
 				python := python(t)
@@ -125,7 +129,11 @@ func TestNoLeaks(t *testing.T) {
 		routes = 130
 	}
 	work := func() {
-		for _, body := range []string{"return 1", "os._exit(3)", "time.sleep(1000)", "import subprocess; print('child', subprocess.Popen(['sleep', '1000']).pid); os._exit(3)"} {
+		for _, body := range []string{
+			"return 1", "os._exit(3)", "time.sleep(1000)",
+			"import subprocess; print('child', subprocess.Popen(['sleep', '1000']).pid); " +
+				"os._exit(3)",
+		} {
 			c := start(
 				t, source("if self.n == 5:\n    "+body+"\nreturn 1"),
 				func(o *Options) { o.Workers = 3 },

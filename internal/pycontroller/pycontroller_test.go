@@ -123,7 +123,8 @@ func (a *attempt) Fatalf(format string, args ...any) { a.Errorf(format, args...)
 // says waits until a controller has printed the text.
 func says(t testing.TB, stderr *buffer, text string) {
 	t.Helper()
-	for begin := time.Now(); !strings.Contains(stderr.String(), text); time.Sleep(10 * time.Millisecond) {
+	for begin := time.Now(); !strings.Contains(stderr.String(), text); time.Sleep(10 *
+		time.Millisecond) {
 		if time.Since(begin) > 2*DefaultTimeout {
 			t.Fatalf("no %q in what the controller printed:\n%s", text, stderr)
 		}
@@ -163,7 +164,8 @@ func testRoutes(n, rows int) []*lockstep.Route {
 			}
 			return values
 		}
-		r.RollLataccel, r.VEgo, r.AEgo, r.TargetLataccel, r.SteerCommand = column(), column(), column(), column(), column()
+		r.RollLataccel, r.VEgo, r.AEgo, r.TargetLataccel, r.SteerCommand = column(), column(),
+			column(), column(), column()
 		r.VEgo[lockstep.ContextLength] = float64(i)
 		routes[i] = r
 	}
@@ -321,7 +323,9 @@ func TestUpstreamCosts(t *testing.T) {
 				},
 			)
 		}
-		for i, result := range simulator.Simulate(context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+		for i, result := range simulator.Simulate(
+			context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly},
+		) {
 			if result.Err != nil {
 				t.Error(result.Err)
 				continue
@@ -812,7 +816,8 @@ func TestAnswers(t *testing.T) {
 	for _, a := range answers {
 		fmt.Fprintf(&list, "    lambda: %s,\n", a.expression)
 	}
-	table := "from decimal import Decimal\nfrom fractions import Fraction\nANSWERS = [\n" + list.String() + "]\n"
+	table := "from decimal import Decimal\nfrom fractions import Fraction\nANSWERS = [\n" +
+		list.String() + "]\n"
 	c := start(t, table+source(`
 if self.n == 0:
     self.answer = ANSWERS[int(state.v_ego)]
@@ -827,7 +832,9 @@ for answer in ANSWERS:
     try:
         action = np.clip(answer(), -2, 2)
         states = np.column_stack([[0.5] * 19 + [action], np.zeros((20, 3))])
-        print(states.shape, states[19, 0].astype(np.float32).view("u4") if hasattr(states[19, 0], "astype") else np.float32(states[19, 0]).view("u4"))
+        last = states[19, 0]
+        last = last.astype(np.float32) if hasattr(last, "astype") else np.float32(last)
+        print(states.shape, last.view("u4"))
     except Exception as error:
         print("error")
 `
@@ -884,7 +891,10 @@ return 1
 	c := start(t, text, func(o *Options) { o.Stderr = stderr })
 	mustDrive(t, c, testRoutes(3, 130))
 	c.Close()
-	for _, want := range []string{"print 0\nno line enddescriptor 1\n", "print 109\n", "child\n", "warned inf ''", "RuntimeWarning: divide by zero", "\ufffd]0;owned\ufffd"} {
+	for _, want := range []string{
+		"print 0\nno line enddescriptor 1\n", "print 109\n", "child\n", "warned inf ''",
+		"RuntimeWarning: divide by zero", "\ufffd]0;owned\ufffd",
+	} {
 		if !strings.Contains(stderr.String(), want) {
 			t.Errorf("no %q in what was printed", want)
 		}
@@ -1121,7 +1131,10 @@ func TestReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	route := testRoutes(1, 130)[0]
-	for _, result := range simulator.Simulate(context.Background(), []lockstep.Job{{Route: route, Policy: c.Policy()}}, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+	for _, result := range simulator.Simulate(
+		context.Background(), []lockstep.Job{{Route: route, Policy: c.Policy()}},
+		lockstep.Options{Shortcuts: lockstep.CostOnly},
+	) {
 		contains(
 			t, result.Err, "route 00000, controller c, step 120: ",
 			"c.py: ValueError: boom\nTraceback", "in update",

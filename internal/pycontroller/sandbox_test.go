@@ -43,7 +43,9 @@ func TestSandbox(t *testing.T) {
 	}
 	mustDrive(t, start(t, source("return 1"), inside), testRoutes(2, 130))
 	file := filepath.Join(t.TempDir(), "new")
-	for _, attempt := range []string{`open("` + file + `", "w")`, `import socket; socket.socket()`} {
+	for _, attempt := range []string{
+		`open("` + file + `", "w")`, `import socket; socket.socket()`,
+	} {
 		c := start(t, source(attempt+"\nreturn 1"), inside)
 		outcomes, err := drive(c, testRoutes(1, 130))
 		if err != nil {

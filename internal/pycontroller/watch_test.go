@@ -60,7 +60,8 @@ func TestWatch(t *testing.T) {
 			nil, func(c *Conditions) {
 				*c = Conditions{Clock: 2e9, Tick: 1, Seed: 7, Undo: true, Deny: true}
 			}, false, ""},
-		"sim_step": {"from tinyphysics import TinyPhysicsSimulator\nTinyPhysicsSimulator.sim_step = lambda self, i: 0",
+		"sim_step": {"from tinyphysics import " +
+			"TinyPhysicsSimulator\nTinyPhysicsSimulator.sim_step = lambda self, i: 0",
 			"return 0.1", []string{"patch tinyphysics.TinyPhysicsSimulator.sim_step"},
 			func(c *Conditions) { c.Undo = true }, false, ""},
 		"a constant": {"import tinyphysics\ntinyphysics.LAT_ACCEL_COST_MULTIPLIER = 0",
@@ -107,14 +108,19 @@ func TestWatch(t *testing.T) {
 		"names": {"import socket", `
 refused = 0
 for ask in (lambda: socket.gethostbyname('localhost'), lambda: socket.gethostbyname_ex('localhost'),
-            lambda: socket.gethostbyaddr('127.0.0.1'), lambda: socket.getnameinfo(('127.0.0.1', 9), 0),
+            lambda: socket.gethostbyaddr('127.0.0.1'),
+            lambda: socket.getnameinfo(('127.0.0.1', 9), 0),
             lambda: socket.getaddrinfo('localhost', 9)):
     try:
         ask()
     except OSError as e:
         refused += 'verify' in str(e)
 assert refused == 5, refused
-return 0.1`, []string{"network socket.gethostbyname", "network socket.gethostbyaddr", "network socket.getnameinfo", "network socket.getaddrinfo"}, nil, false, ""},
+return 0.1`, []string{
+			"network socket.gethostbyname", "network socket.gethostbyaddr", "network " +
+				"socket.getnameinfo",
+			"network socket.getaddrinfo",
+		}, nil, false, ""},
 		"a process": {
 			"import subprocess",
 			"try:\n    subprocess.run(['true'])\nexcept PermissionError:\n    return 0.1",
@@ -130,7 +136,9 @@ for f in inspect.stack():
     sim = f.frame.f_locals.get('self')
     if type(sim).__name__ == 'TinyPhysicsSimulator':
         sim.current_lataccel = 0
-        return 0.1 if hasattr(sim, 'data') else 0.2`, []string{"objects sys._getframe", "simulator reads data", "simulator sets current_lataccel"}, nil, false, ""},
+        return 0.1 if hasattr(sim, 'data') else 0.2`, []string{
+			"objects sys._getframe", "simulator reads data", "simulator sets current_lataccel",
+		}, nil, false, ""},
 		"a traceback": {"", `
 try:
     raise ValueError
@@ -138,7 +146,10 @@ except ValueError as e:
     f = e.__traceback__.tb_frame
 while f and type(f.f_locals.get('self')).__name__ != 'TinyPhysicsSimulator':
     f = f.f_back
-return len(f.f_locals['self'].futureplan)`, []string{"simulator reads futureplan"}, nil, false, "AttributeError: 'TinyPhysicsSimulator' object has no attribute 'futureplan'"},
+return len(f.f_locals['self'].futureplan)`, []string{
+			"simulator reads futureplan",
+		}, nil, false, "AttributeError: 'TinyPhysicsSimulator' object has no attribute " +
+			"'futureplan'"},
 		"all objects": {"import gc", "if self.n: return 0.1\nreturn float(sum('TinyPhysics' in " +
 			"type(x).__name__ for x in gc.get_objects()) > 50)",
 			[]string{"objects gc.get_objects"}, nil, false, ""},

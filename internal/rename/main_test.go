@@ -86,7 +86,8 @@ import (
 	b "old/runs"
 )
 
-var name, dir, class, start, other = "old", "old/none", "old/runs", ` + "`x old/runs`" + `, "x/old/runs"
+var name, dir, class, start, other = "old", "old/none", "old/runs", ` + "`x old/runs`" +
+		`, "x/old/runs"
 var first, not = "module old\n", "module old"
 `
 	const want = `package a // old/runs
@@ -97,7 +98,8 @@ import (
 	b "e.org/x/runs"
 )
 
-var name, dir, class, start, other = "old", "old/none", "e.org/x/runs", ` + "`x e.org/x/runs`" + `, "x/old/runs"
+var name, dir, class, start, other = "old", "old/none", "e.org/x/runs", ` + "`x e.org/x/runs`" +
+		`, "x/old/runs"
 var first, not = "module e.org/x\n", "module old"
 `
 	r := renaming{"old", "e.org/x", func(name string) bool { return name == "runs" }}

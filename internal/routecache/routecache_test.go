@@ -395,7 +395,8 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, sealed bool) {
 		defer fuzzing.Ended()
 		data = append(make([]byte, 0, len(data)+8), data...) // aligned, as a mapping is
-		if sealed && len(data) >= headerSize {               // so that what is behind the checksum is reached
+		// so that what is behind the checksum is reached
+		if sealed && len(data) >= headerSize {
 			if n := binary.LittleEndian.Uint64(data[8:]); n <= uint64(len(data)-headerSize) {
 				binary.LittleEndian.PutUint32(
 					data[16:], crc32.Checksum(data[headerSize:headerSize+n], castagnoli))

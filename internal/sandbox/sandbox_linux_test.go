@@ -45,15 +45,16 @@ def write(f, mode):
 		`os.symlink(file, new)`: true,
 		`os.mkdir(new)`:         true,
 		`os.mkfifo(new)`:        true,
-		`socket.create_connection(("127.0.0.1", port))`:                                                  true,
-		`socket.socket(socket.AF_INET, socket.SOCK_DGRAM)`:                                               true,
-		`socket.socket(socket.AF_UNIX)`:                                                                  true,
-		`subprocess.run([sys.executable, "-c", "import sys; open(sys.argv[1], 'w')", file], check=True)`: true,
-		`subprocess.run(["true"], check=True)`:                                                           false,
-		`assert open(file).read() == "text"`:                                                             false,
-		`write(os.devnull, "w")`:                                                                         false,
-		`socket.socketpair()`:                                                                            false,
-		`print("said")`:                                                                                  false,
+		`socket.create_connection(("127.0.0.1", port))`:    true,
+		`socket.socket(socket.AF_INET, socket.SOCK_DGRAM)`: true,
+		`socket.socket(socket.AF_UNIX)`:                    true,
+		`subprocess.run([sys.executable, "-c", "import sys; open(sys.argv[1], 'w')", file], ` +
+			`check=True)`: true,
+		`subprocess.run(["true"], check=True)`: false,
+		`assert open(file).read() == "text"`:   false,
+		`write(os.devnull, "w")`:               false,
+		`socket.socketpair()`:                  false,
+		`print("said")`:                        false,
 	}
 	for attempt, denied := range attempts {
 		command := func() *exec.Cmd {

@@ -40,7 +40,9 @@ func shortRoutes(t *testing.T) (lockstep.StepSimulator, []*lockstep.Route) {
 			t.Fatal(err)
 		}
 		rows := 107 + 2*i
-		for _, column := range []*[]float64{&r.TargetLataccel, &r.RollLataccel, &r.VEgo, &r.AEgo, &r.SteerCommand} {
+		for _, column := range []*[]float64{
+			&r.TargetLataccel, &r.RollLataccel, &r.VEgo, &r.AEgo, &r.SteerCommand,
+		} {
 			*column = (*column)[:rows]
 		}
 		routes = append(routes, r)
@@ -58,7 +60,10 @@ func drivenBy(
 	for _, r := range routes {
 		jobs = append(jobs, lockstep.Job{Route: r, Policy: p})
 	}
-	for i, r := range sim.Simulate(t.Context(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}) {
+	for i, r := range sim.Simulate(t.Context(), jobs, lockstep.Options{
+		Shortcuts:  lockstep.CostOnly,
+		Trajectory: true,
+	}) {
 		if r.Err != nil {
 			t.Fatal(r.Err)
 		}
@@ -194,7 +199,9 @@ func TestAim(t *testing.T) {
 		t.Fatal(err)
 	}
 	routes := []*lockstep.Route{r}
-	for _, column := range []*[]float64{&r.TargetLataccel, &r.RollLataccel, &r.VEgo, &r.AEgo, &r.SteerCommand} {
+	for _, column := range []*[]float64{
+		&r.TargetLataccel, &r.RollLataccel, &r.VEgo, &r.AEgo, &r.SteerCommand,
+	} {
 		*column = (*column)[:190] // more knots than are nudged apart
 	}
 	aim := Aim{Noise: lockstep.SeededNoise, Seeds: 4, Rounds: 1, Seed: 1}
@@ -440,7 +447,9 @@ func TestNudges(t *testing.T) {
 	sim, routes := shortRoutes(t)
 	for i, r := range routes {
 		long := *r
-		for _, c := range []*[]float64{&long.TargetLataccel, &long.RollLataccel, &long.VEgo, &long.AEgo, &long.SteerCommand} {
+		for _, c := range []*[]float64{
+			&long.TargetLataccel, &long.RollLataccel, &long.VEgo, &long.AEgo, &long.SteerCommand,
+		} {
 			*c = slices.Concat(*c, *c)
 		}
 		routes[i] = &long
@@ -480,7 +489,8 @@ func TestNudges(t *testing.T) {
 				d := math.Abs(u - actions[r.Name][h])
 				// The action and its nudge are added, which rounds.
 				if want := nudge * map[bool]float64{true: 1}[k == l+1]; math.Abs(d-want) > 1e-15 {
-					t.Errorf("route %s, candidate %d: %v is done at knot %d, where the policy does %v",
+					t.Errorf("route %s, candidate %d: %v is done at knot %d, where the policy "+
+						"does %v",
 						r.Name, k, u, l, actions[r.Name][h])
 				}
 			}
@@ -527,7 +537,8 @@ func TestPlanner(t *testing.T) {
 		long := &lockstep.Route{TargetLataccel: make([]float64, 600)}
 		short := &lockstep.Route{TargetLataccel: make([]float64, 120)}
 		steps := c.plan.Steps([]*lockstep.Route{short, long, short})
-		if got := c.plan.Rollouts(); got != c.rollouts || steps != c.steps || c.plan.Check() != nil {
+		if got := c.plan.Rollouts(); got != c.rollouts || steps != c.steps ||
+			c.plan.Check() != nil {
 			t.Errorf("%+v: %d rollouts in %d steps (%v), want %d in %d", c.plan, got, steps,
 				c.plan.Check(), c.rollouts, c.steps)
 		}

@@ -93,7 +93,9 @@ func TestLive(t *testing.T) {
 				)
 			}
 			equal := 0
-			for i, result := range sim.Simulate(t.Context(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+			for i, result := range sim.Simulate(
+				t.Context(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly},
+			) {
 				if result.Err == nil && same(result.Costs, wanted[i]) {
 					equal++
 					continue
@@ -112,7 +114,9 @@ func TestLive(t *testing.T) {
 }
 
 func same(a, b lockstep.Costs) bool {
-	for _, pair := range [][2]float64{{a.Lataccel, b.Lataccel}, {a.Jerk, b.Jerk}, {a.Total, b.Total}} {
+	for _, pair := range [][2]float64{
+		{a.Lataccel, b.Lataccel}, {a.Jerk, b.Jerk}, {a.Total, b.Total},
+	} {
 		if math.Float64bits(pair[0]) != math.Float64bits(pair[1]) {
 			return false
 		}

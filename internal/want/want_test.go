@@ -91,7 +91,9 @@ func TestSkip(t *testing.T) {
 func TestRead(t *testing.T) {
 	for _, w := range All {
 		t.Setenv(w.Variable(), "")
-		if got := Read("    x_test.go:12: " + w.Lacks(errors.New("none: of them")).Error() + "\n"); got != w {
+		if got := Read(
+			"    x_test.go:12: " + w.Lacks(errors.New("none: of them")).Error() + "\n",
+		); got != w {
 			t.Errorf("%s is read as %+v", w.Name, got)
 		}
 		if ByName(w.Name) != w {

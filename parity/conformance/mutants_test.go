@@ -126,7 +126,9 @@ func planned(change func(*lockstep.FuturePlan)) func(*wrapper, lockstep.Simulato
 			return update(
 				func(target, current float64, state lockstep.State,
 					plan lockstep.FuturePlan) float64 {
-					for _, column := range []*[]float64{&plan.Lataccel, &plan.RollLataccel, &plan.VEgo, &plan.AEgo} {
+					for _, column := range []*[]float64{
+						&plan.Lataccel, &plan.RollLataccel, &plan.VEgo, &plan.AEgo,
+					} {
 						*column = slices.Clone(*column)
 					}
 					change(&plan)
@@ -153,7 +155,10 @@ var mutants = []mutant{
 	{"no name", func(w *wrapper, _ lockstep.Simulator) { w.name = "" }, "identity", "Name is \"\""},
 	{"another profile each time", func(w *wrapper, sim lockstep.Simulator) {
 		n := 0
-		w.profile = func() lockstep.Profile { n++; return lockstep.Profile{Exp: lockstep.Exp(n % 2)} }
+		w.profile = func() lockstep.Profile {
+			n++
+			return lockstep.Profile{Exp: lockstep.Exp(n % 2)}
+		}
 	}, "identity", "Profile is"},
 	{"a result for no job", func(w *wrapper, sim lockstep.Simulator) {
 		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
@@ -474,7 +479,8 @@ var mutants = []mutant{
 						plan lockstep.FuturePlan) float64 {
 						plan.AEgo = plan.AEgo[:min(48, len(plan.AEgo))]
 						if len(plan.Lataccel) == 49 {
-							plan.Lataccel, plan.RollLataccel, plan.VEgo = plan.Lataccel[:48], plan.RollLataccel[:48], plan.VEgo[:48]
+							plan.Lataccel, plan.RollLataccel, plan.VEgo = plan.Lataccel[:48],
+								plan.RollLataccel[:48], plan.VEgo[:48]
 						}
 						return c.Update(target, current, state, plan)
 					},
@@ -888,7 +894,8 @@ func TestREADME(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got, want []string
-	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z]+)` \\| \\S").FindAllStringSubmatch(string(data), -1) {
+	rows := regexp.MustCompile("(?m)^\\| `([a-z]+)` \\| \\S")
+	for _, row := range rows.FindAllStringSubmatch(string(data), -1) {
 		got = append(got, row[1])
 	}
 	for _, c := range checks {

@@ -15,7 +15,11 @@ import (
 func repository(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
-	for _, file := range []string{"README.md", "LICENSE", "route.go", "reference/gpt.go", "batched/onnxruntime/graph.go", "gpu/abi.go", "gpu/README.md", "golden/testdata/a.npz", "golden/testdata/notes.md", "report/page.go", "cmd/lockstep/main.go", "Makefile"} {
+	for _, file := range []string{
+		"README.md", "LICENSE", "route.go", "reference/gpt.go", "batched/onnxruntime/graph.go",
+		"gpu/abi.go", "gpu/README.md", "golden/testdata/a.npz", "golden/testdata/notes.md",
+		"report/page.go", "cmd/lockstep/main.go", "Makefile",
+	} {
 		write(t, root, file, "first\n")
 	}
 	write(t, root, ".gitignore", "/build/\n")

@@ -94,10 +94,11 @@ func comparison(stages ...string) verdict.Comparison {
 		},
 	}
 	for _, s := range stages {
-		r.Rollouts[1].Equal, r.Rollouts[1].Findings, r.Rollouts[1].First = false, 1, &parity.Finding{
-			Step:  123,
-			Stage: s,
-		}
+		r.Rollouts[1].Equal, r.Rollouts[1].Findings, r.Rollouts[1].First = false, 1,
+			&parity.Finding{
+				Step:  123,
+				Stage: s,
+			}
 		r.Findings = append(
 			r.Findings,
 			parity.StageFindings{
@@ -462,7 +463,12 @@ func interrupted(t *testing.T, root string) {
 func whatDiffersDecides(t *testing.T, root string) {
 	t.Helper()
 	write(t, root, "README.md", "second")
-	r, err := Run(t.Context(), Config{Root: root, Base: "base", Limit: time.Minute, Out: io.Discard})
+	r, err := Run(t.Context(), Config{
+		Root:  root,
+		Base:  "base",
+		Limit: time.Minute,
+		Out:   io.Discard,
+	})
 	if err != nil || !r.Passed ||
 		r.Verdict != "passed: only documentation differs, nothing was compared" ||
 		len(r.Checks) != 1 {
@@ -678,7 +684,10 @@ func TestSharp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"./gpu/module", "./gpu/classic", "./gpu/kernels", "./gpu", "./reference", "./batched", "./batched/onnxruntime"} {
+	for _, want := range []string{
+		"./gpu/module", "./gpu/classic", "./gpu/kernels", "./gpu", "./reference", "./batched",
+		"./batched/onnxruntime",
+	} {
 		if !slices.Contains(packages, want) {
 			t.Errorf("%s is not among %v", want, packages)
 		}
@@ -823,11 +832,9 @@ func TestTarget(t *testing.T) {
 		}
 	}
 	root := t.TempDir()
-	if err := os.WriteFile(filepath.Join(root, "Makefile"), []byte("good:\n\t@echo fine; echo "+
-		"'not run: a part'; echo fine\nless:\n\t@echo 'SKIPPED [2] python/tests/a.py:4: no "+
-		"torch'\nbad:\n\t@echo spoilt; exit 1\nnone:\n\t@echo 'not run: no emulator'\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	write(t, root, "Makefile", "good:\n\t@echo fine; echo 'not run: a part'; echo fine\n"+
+		"less:\n\t@echo 'SKIPPED [2] python/tests/a.py:4: no torch'\n"+
+		"bad:\n\t@echo spoilt; exit 1\nnone:\n\t@echo 'not run: no emulator'\n")
 	g := &run{Config: Config{Root: root}, env: os.Environ()}
 	var c verdict.Check
 	if err := g.target(t.Context(), &c, "good", nil); err != nil || c.Count(verdict.Passed) != 1 ||
@@ -859,12 +866,15 @@ func TestTargetTests(t *testing.T) {
 	const (
 		start = `{"Action":"start","Package":"lockstep/a"}`
 		pass  = `{"Action":"pass","Package":"lockstep/a","Test":"TestA"}`
-		none  = `{"Action":"output","Package":"lockstep/a","Output":"testing: warning: no tests to run\n"}`
-		end   = `{"Action":"pass","Package":"lockstep/a"}`
-		says  = `{"Action":"output","Package":"lockstep/a","Test":"TestA","Output":"a.go:1: not run for want of assets: no model\n"}`
-		skip  = `{"Action":"skip","Package":"lockstep/a","Test":"TestA"}`
-		half  = `{"Action":"output","Package":"lockstep/a","Test":"TestA","Output":"not run for want of assets: no model\n"}`
-		fail  = `{"Action":"fail","Package":"lockstep/a","Test":"TestA"}`
+		none  = `{"Action":"output","Package":"lockstep/a","Output":"testing: warning: no tests ` +
+			`to run\n"}`
+		end  = `{"Action":"pass","Package":"lockstep/a"}`
+		says = `{"Action":"output","Package":"lockstep/a","Test":"TestA","Output":"a.go:1: not ` +
+			`run for want of assets: no model\n"}`
+		skip = `{"Action":"skip","Package":"lockstep/a","Test":"TestA"}`
+		half = `{"Action":"output","Package":"lockstep/a","Test":"TestA","Output":"not run for ` +
+			`want of assets: no model\n"}`
+		fail = `{"Action":"fail","Package":"lockstep/a","Test":"TestA"}`
 	)
 	for name, c := range map[string]struct {
 		lines   []string

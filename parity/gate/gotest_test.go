@@ -26,7 +26,8 @@ func TestGoTest(t *testing.T) {
 			"func(*testing.T) {}) }"}, outcome: verdict.Passed, passed: 3},
 		"fail": {files: map[string]string{"a_test.go": head + "func TestA(t *testing.T) " +
 			"{}\nfunc TestB(t *testing.T) { t.Run(\"x\", func(t *testing.T) { t.Error(\"one " +
-			"bit\") }) }"}, outcome: verdict.Failed, why: "1 of 2 cases failed", passed: 1, failed: []string{"TestB/x", "one bit"}},
+			"bit\") }) }"}, outcome: verdict.Failed, why: "1 of 2 cases failed", passed: 1,
+			failed: []string{"TestB/x", "one bit"}},
 		"slashes": {files: map[string]string{"a_test.go": head + "func TestA(t *testing.T) { " +
 			"for _, n := range []string{\"x\", \"x/y\", \"x/y/z\"} { t.Run(n, func(*testing.T) " +
 			"{}) } }"}, outcome: verdict.Passed, passed: 3},
@@ -68,9 +69,14 @@ func TestGoTest(t *testing.T) {
 			why:     "no case was run",
 		},
 		"skip": {files: map[string]string{"a_test.go": head + "func TestA(t *testing.T) " +
-			"{}\nfunc TestB(t *testing.T) { t.Skip(\"not run for want of assets: no model\") }"}, outcome: verdict.Passed, passed: 1},
+			"{}\nfunc TestB(t *testing.T) { t.Skip(\"not run for want of assets: no model\") }"},
+			outcome: verdict.Passed, passed: 1},
 		"required": {files: map[string]string{"a_test.go": head + "func TestA(t *testing.T) " +
-			"{}\nfunc TestB(t *testing.T) { t.Skip(\"not run for want of assets: no model\") }"}, require: []string{want.Assets.Name}, outcome: verdict.Failed, why: "1 of 2 cases failed", passed: 1, failed: []string{"TestB", "skipped, and assets is required: a_test.go:11: not run for want of assets: no model"}},
+			"{}\nfunc TestB(t *testing.T) { t.Skip(\"not run for want of assets: no model\") }"},
+			require: []string{want.Assets.Name}, outcome: verdict.Failed,
+			why: "1 of 2 cases failed", passed: 1,
+			failed: []string{"TestB", "skipped, and assets is required: a_test.go:11: not run " +
+				"for want of assets: no model"}},
 		"all skip": {
 			files: map[string]string{"a_test.go": head + "func TestA(t *testing.T) { " +
 				"t.Skip() }"},

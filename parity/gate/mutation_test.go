@@ -12,7 +12,11 @@ import (
 // TestMutation: a mutant that lives in an engine is red, one elsewhere is shown, and a program
 // that ends otherwise than its lines say is an error.
 func TestMutation(t *testing.T) {
-	const red, shown, sum = "red\ta.go:1:2\tARITHMETIC_BASE\tlived\tx + y\n", "shown\tb.go:3:4\tINVERT_LOGICAL\tnot covered\tx && y\n", "a: 1 of 1\n"
+	const (
+		red   = "red\ta.go:1:2\tARITHMETIC_BASE\tlived\tx + y\n"
+		shown = "shown\tb.go:3:4\tINVERT_LOGICAL\tnot covered\tx && y\n"
+		sum   = "a: 1 of 1\n"
+	)
 	for _, c := range []struct {
 		name, prints, status, why string
 		outcome                   string

@@ -146,7 +146,9 @@ func TestUntouched(t *testing.T) {
 // TestCompiledTargets: what the compiled kernels' tests depend on makes their target run.
 func TestCompiledTargets(t *testing.T) {
 	for _, target := range targets {
-		for _, folder := range []string{"gpu", "gpu/classic", "gpu/translate", "gpu/driver/emulated"} {
+		for _, folder := range []string{
+			"gpu", "gpu/classic", "gpu/translate", "gpu/driver/emulated",
+		} {
 			g := &run{change: verdict.Change{Packages: []string{folder}}}
 			if why := g.untouched(t.Context(), target.name,
 				target.of); target.name == "test-compiled" &&

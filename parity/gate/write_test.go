@@ -251,7 +251,9 @@ func TestClear(t *testing.T) {
 	if err := verdict.Clear(dir); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{verdict.JSONName, verdict.JUnitName, verdict.HTMLName, "notes.txt"} {
+	for _, name := range []string{
+		verdict.JSONName, verdict.JUnitName, verdict.HTMLName, "notes.txt",
+	} {
 		write(t, dir, name, "passed")
 	}
 	if err := verdict.Clear(dir); err != nil {
@@ -361,7 +363,10 @@ func TestScore(t *testing.T) {
 		want  string // of the error
 	}{
 		{score(40, 40, 40), ""},
-		{score(40, 39, 40), "39 of 40 stages are named rightly, 40 of them caught: want 40 or more"},
+		{
+			score(40, 39, 40),
+			"39 of 40 stages are named rightly, 40 of them caught: want 40 or more",
+		},
 		{score(200, 190, 200), ""},
 		{score(200, 189, 200), "189 of 200 stages are named rightly, 200 of them caught: want " +
 			"190 or more"},
@@ -445,7 +450,9 @@ func TestLines(t *testing.T) {
 	// What it started outlives it, and holds its output open; then it is ended, too.
 	late := filepath.Join(t.TempDir(), "late")
 	if _, err := program(t.Context(), &c, ".", nil,
-		[]string{"sh", "-c", "(sleep 7; touch '" + late + "') & echo x"}, func([]byte) error { return nil }); !errors.Is(
+		[]string{
+			"sh", "-c", "(sleep 7; touch '" + late + "') & echo x",
+		}, func([]byte) error { return nil }); !errors.Is(
 		err,
 		exec.ErrWaitDelay,
 	) {

@@ -202,7 +202,9 @@ func TestStages(t *testing.T) {
 		"state": {answer: flip(at,
 			func(t *classic.Transition) { t.States[env] = math.Nextafter(t.States[env], 9) })},
 		"observation": {answer: flip(at,
-			func(t *classic.Transition) { t.Observations[env] = math.Nextafter32(t.Observations[env], 9) })},
+			func(t *classic.Transition) {
+				t.Observations[env] = math.Nextafter32(t.Observations[env], 9)
+			})},
 	} {
 		mode := classic.SameStep
 		if stage == "ended" {
@@ -291,15 +293,23 @@ func TestShrink(t *testing.T) {
 func TestBadCase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "case.json")
 	for text, want := range map[string]string{
-		`{"format": 2, "environment": "CartPole-v2", "num": 1}`:                                                                                    `environment "CartPole-v2" is unknown`,
-		`{"format": 2, "environment": "CartPole-v1", "num": 2, "autoreset": "off", "seeds": [1], "steps": 3}`:                                      "1 seeds, want 2",
-		`{"format": 2, "environment": "CartPole-v1", "num": 1, "autoreset": "off", "seeds": [1], "steps": 0}`:                                      "0 steps, want 1 at least",
-		`{"format": 2, "environment": "CartPole-v1", "num": 1, "autoreset": "off", "seeds": [1], "steps": 2, "actions": [1]}`:                      "1 actions, want 2 steps of 1",
-		`{"format": 2, "environment": "CartPole-v1", "num": 1, "autoreset": "off", "seeds": [1], "steps": 1, "actions": [0.5]}`:                    "step 0, environment 0: action 0.5 is no integer",
-		`{"format": 2, "environment": "CartPole-v1", "num": 1, "autoreset": "maybe", "seeds": [1], "steps": 2}`:                                    `autoreset mode "maybe" is unknown`,
-		`{"format": 2, "environment": "CartPole-v1", "num": 1, "autoreset": "off", "seeds": [1], "steps": 2, "colour": "red"}`:                     `unknown field "colour"`,
-		`{"format": 9, "environment": "CartPole-v1"}`:                                                                                              "format version 9, want 2",
-		`{"format": 2, "environment": "CartPoleVectorEnv", "num": 2, "autoreset": "same-step", "seeds": [1], "steps": 2, "actions": [1, 0, 1, 1]}`: "resets at the next step",
+		`{"format": 2, "environment": "CartPole-v2", "num": 1}`: `environment "CartPole-v2" is ` +
+			`unknown`,
+		`{"format": 2, "environment": "CartPole-v1", "num": 2, "autoreset": "off", "seeds": [1], ` +
+			`"steps": 3}`: "1 seeds, want 2",
+		`{"format": 2, "environment": "CartPole-v1", "num": 1, "autoreset": "off", "seeds": [1], ` +
+			`"steps": 0}`: "0 steps, want 1 at least",
+		`{"format": 2, "environment": "CartPole-v1", "num": 1, "autoreset": "off", "seeds": [1], ` +
+			`"steps": 2, "actions": [1]}`: "1 actions, want 2 steps of 1",
+		`{"format": 2, "environment": "CartPole-v1", "num": 1, "autoreset": "off", "seeds": [1], ` +
+			`"steps": 1, "actions": [0.5]}`: "step 0, environment 0: action 0.5 is no integer",
+		`{"format": 2, "environment": "CartPole-v1", "num": 1, "autoreset": "maybe", "seeds": ` +
+			`[1], "steps": 2}`: `autoreset mode "maybe" is unknown`,
+		`{"format": 2, "environment": "CartPole-v1", "num": 1, "autoreset": "off", "seeds": [1], ` +
+			`"steps": 2, "colour": "red"}`: `unknown field "colour"`,
+		`{"format": 9, "environment": "CartPole-v1"}`: "format version 9, want 2",
+		`{"format": 2, "environment": "CartPoleVectorEnv", "num": 2, "autoreset": "same-step", ` +
+			`"seeds": [1], "steps": 2, "actions": [1, 0, 1, 1]}`: "resets at the next step",
 	} {
 		must(t, os.WriteFile(path, []byte(text), 0o600))
 		if _, err := gymnasium.LoadCase(path); err == nil || !strings.Contains(err.Error(), want) ||

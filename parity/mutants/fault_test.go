@@ -191,9 +191,11 @@ func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"T.\n\n-- a --\nx\n-- replacement --\ny\n": "no line that " +
 			"names the stage, nor one",
-		"T.\n\nstage: token\n-- a --\nx\n-- replacement --\ny\n":          `stage "token" is not known`,
-		"T.\n\nstage: draw\nwhat: no\n-- a --\nx\n-- replacement --\ny\n": `line "what: no" is not known`,
-		"T.\n\nstage: draw\n-- a --\nx\n-- b --\ny\n":                     `section "b" follows "a", want its replacement`,
+		"T.\n\nstage: token\n-- a --\nx\n-- replacement --\ny\n": `stage "token" is not known`,
+		"T.\n\nstage: draw\nwhat: no\n-- a --\nx\n-- replacement --\ny\n": `line "what: no" is ` +
+			`not known`,
+		"T.\n\nstage: draw\n-- a --\nx\n-- b --\ny\n": `section "b" ` +
+			`follows "a", want its replacement`,
 		"T.\n\nstage: draw\n":             "0 sections",
 		"T.\n\nstage: draw\n-- a --\nx\n": "1 sections",
 		"T.\n\nstage: draw\n-- a --\nx\n-- replacement --\ny\n-- replacement --": "3 sections",
@@ -307,7 +309,9 @@ func TestJudge(t *testing.T) {
 // TestFailingGo: where go itself fails for the machine, a fault was not tried.
 func TestFailingGo(t *testing.T) {
 	t.Setenv("GOTMPDIR", filepath.Join(t.TempDir(), "none"))
-	for _, f := range []Fault{{Name: "tested", Test: "./parity/schema"}, {Name: "probed", Engine: "reference"}} {
+	for _, f := range []Fault{
+		{Name: "tested", Test: "./parity/schema"}, {Name: "probed", Engine: "reference"},
+	} {
 		root, err := FindRoot(".")
 		if err != nil {
 			t.Fatal(err)
@@ -344,7 +348,9 @@ func TestLedger(t *testing.T) {
 	}
 	write(source, "package a")
 	write(path, "")
-	for _, m := range []verdict.Mutant{{Name: "one", Caught: true, Steps: 7}, {Name: "two"}, {Name: "three", Error: "no compiler"}} {
+	for _, m := range []verdict.Mutant{
+		{Name: "one", Caught: true, Steps: 7}, {Name: "two"}, {Name: "three", Error: "no compiler"},
+	} {
 		if err := open(map[string][]string{"one": nil, "two": {"one"},
 			"three": {"one", "two"}}[m.Name]...).add(m); err != nil {
 			t.Fatal(err)
@@ -360,7 +366,10 @@ func TestLedger(t *testing.T) {
 	write(source, "package b")
 	open()
 	write(source, "package a")
-	for _, damaged := range []string{string(text[:len(text)-9]), "null", "[]", string(regexp.MustCompile(`"known":.*}`).ReplaceAll(text, []byte(`"known":null}`)))} {
+	for _, damaged := range []string{
+		string(text[:len(text)-9]), "null", "[]",
+		string(regexp.MustCompile(`"known":.*}`).ReplaceAll(text, []byte(`"known":null}`))),
+	} {
 		write(path, damaged)
 		if err := open().add(verdict.Mutant{Name: "four"}); err != nil {
 			t.Fatal(err)

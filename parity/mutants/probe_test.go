@@ -333,7 +333,9 @@ func (p *prober) drawsOnEdges(ctx context.Context) error {
 				}
 			}
 		}
-		for _, result := range want.Simulate(ctx, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+		for _, result := range want.Simulate(
+			ctx, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly},
+		) {
 			if result.Err != nil {
 				return result.Err
 			}

@@ -201,7 +201,12 @@ func TestOnePlace(t *testing.T) {
 			"without a change: %d rollouts, %d steps, %v", len(clean.Rollouts), clean.Steps, err,
 		)
 	}
-	for stage, n := range map[string]int{"state": rollouts * steps, "count": rollouts * steps, "reward": rollouts * steps, "result": rollouts} {
+	for stage, n := range map[string]int{
+		"state":  rollouts * steps,
+		"count":  rollouts * steps,
+		"reward": rollouts * steps,
+		"result": rollouts,
+	} {
 		if clean.Compared[stage] != n {
 			t.Errorf("%d values of stage %s are compared, want %d", clean.Compared[stage], stage, n)
 		}

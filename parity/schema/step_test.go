@@ -90,7 +90,14 @@ func TestView(t *testing.T) {
 		!reflect.DeepEqual(b.Bits, s.Bits) {
 		t.Errorf("%+v and %+v", a, b)
 	}
-	for index, want := range map[int]string{0: "lights", 1: "lights", 2: "door", 4: "lights", 5: "door", -1: ""} {
+	for index, want := range map[int]string{
+		0:  "lights",
+		1:  "lights",
+		2:  "door",
+		4:  "lights",
+		5:  "door",
+		-1: "",
+	} {
 		if got := view.Stages[1].Element(index); got != want {
 			t.Errorf("index %d is %q, want %q", index, got, want)
 		}
@@ -143,18 +150,22 @@ func TestRoll(t *testing.T) {
 // TestValidate: what is no schema.
 func TestValidate(t *testing.T) {
 	for want, change := range map[string]func(s *Schema){
-		"0 stages":                            func(s *Schema) { s.Stages = nil },
-		"no key":                              func(s *Schema) { s.Key = nil },
-		"steps -1, 0 and 0":                   func(s *Schema) { s.First = -1 },
-		`stage "steps" has no name`:           func(s *Schema) { s.Stages[0].Name = Extent },
-		`stage "road" has no name`:            func(s *Schema) { s.Stages[0].Name = "road" },
-		`type "bool"`:                         func(s *Schema) { s.Stages[0].Type = "bool" },
-		"shape [0]":                           func(s *Schema) { s.Stages[1].Shape = []int{0} },
-		`from "at" of 0 steps`:                func(s *Schema) { s.Stages[0].From = []Input{Same("at")} },
-		`from "nothing"`:                      func(s *Schema) { s.Stages[0].From = []Input{Last(1, "nothing")} },
-		"of -2 steps":                         func(s *Schema) { s.Stages[0].From = []Input{Last(-2, "at")} },
-		"an array has no effect":              func(s *Schema) { s.Stages[1].Effect = true },
-		`computed from "speeds", which is no`: func(s *Schema) { s.Outcome.From = []string{"speeds"} },
+		"0 stages":                  func(s *Schema) { s.Stages = nil },
+		"no key":                    func(s *Schema) { s.Key = nil },
+		"steps -1, 0 and 0":         func(s *Schema) { s.First = -1 },
+		`stage "steps" has no name`: func(s *Schema) { s.Stages[0].Name = Extent },
+		`stage "road" has no name`:  func(s *Schema) { s.Stages[0].Name = "road" },
+		`type "bool"`:               func(s *Schema) { s.Stages[0].Type = "bool" },
+		"shape [0]":                 func(s *Schema) { s.Stages[1].Shape = []int{0} },
+		`from "at" of 0 steps`:      func(s *Schema) { s.Stages[0].From = []Input{Same("at")} },
+		`from "nothing"`: func(s *Schema) {
+			s.Stages[0].From = []Input{Last(1, "nothing")}
+		},
+		"of -2 steps":            func(s *Schema) { s.Stages[0].From = []Input{Last(-2, "at")} },
+		"an array has no effect": func(s *Schema) { s.Stages[1].Effect = true },
+		`computed from "speeds", which is no`: func(s *Schema) {
+			s.Outcome.From = []string{"speeds"}
+		},
 	} {
 		s := view.Schema
 		s.Stages = append([]Stage{}, view.Stages...)

@@ -69,7 +69,9 @@ func BenchmarkTrace(b *testing.B) {
 					}
 					jobs, writers = append(jobs, job), append(writers, o)
 				}
-				for i, r := range sim.Simulate(b.Context(), jobs, lockstep.Options{Shortcuts: lockstep.AllSteps}) {
+				for i, r := range sim.Simulate(
+					b.Context(), jobs, lockstep.Options{Shortcuts: lockstep.AllSteps},
+				) {
 					writers[i].End(Outcome(r.Costs), r.Err)
 				}
 				if err := w.Close(); err != nil {

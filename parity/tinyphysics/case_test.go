@@ -59,7 +59,8 @@ func TestCaseRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.What, c.Engine, c.Stage, c.Model, c.Chunk = "Bits & pieces", "Batched", CDF, DefaultModel, 7
+		c.What, c.Engine, c.Stage, c.Model, c.Chunk = "Bits & pieces", "Batched", CDF, DefaultModel,
+			7
 		if err := c.Save(dir); err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +174,8 @@ func TestCasePolicies(t *testing.T) {
 // TestCaseErrors: files that are no cases, and what cannot be one.
 func TestCaseErrors(t *testing.T) {
 	dir := t.TempDir()
-	base := `{"format":2,"routes":[{"name":"r","rows":101,"roll_lataccel":0,"v_ego":1,"a_ego":0,"target_lataccel":0,"steer_command":0}],"profile":"ort1.30-avx2-expU-sinfma-csv2",`
+	base := `{"format":2,"routes":[{"name":"r","rows":101,"roll_lataccel":0,"v_ego":1,"a_ego":0,` +
+		`"target_lataccel":0,"steer_command":0}],"profile":"ort1.30-avx2-expU-sinfma-csv2",`
 	for text, want := range map[string]string{
 		"":                   "EOF",
 		`{"format":1}`:       "format version 1, want 2",
@@ -187,7 +189,8 @@ func TestCaseErrors(t *testing.T) {
 			"want 3",
 		base + `"batch":[{"route":0,"policy":{"kind":"network"}}]}`: "job 0: the " +
 			"file of policy network: ",
-		base + `"batch":[{"route":0,"policy":{"kind":"table","file":"e30="}}]}`: `job 0: the file of policy table: no kind of policy ""`,
+		base + `"batch":[{"route":0,"policy":{"kind":"table","file":"e30="}}]}`: `job 0: the ` +
+			`file of policy table: no kind of policy ""`,
 		strings.Replace(base, "101", "100", 1) + `"batch":[]}`: "route r: 100 " +
 			"rows, want 101 to",
 		strings.Replace(base, "101", "1e9", 1) + `"batch":[]}`: "cannot unmarshal number 1e9",
@@ -492,7 +495,9 @@ func TestCaseCheck(t *testing.T) {
 				flipBit(s, Logits, 3, 3)
 			}
 		}},
-		"route 00000, controller pid, stage costs, index 0 (lataccel): want ": {plant: func(route string, step int, stage string, s *lockstep.Step) {
+		"route 00000, controller pid, stage costs, index 0 (lataccel): want ": {plant: func(
+			_ string, _ int, stage string, s *lockstep.Step,
+		) {
 			if stage == Costs {
 				flipBit(s, Costs, 0, 0)
 			}

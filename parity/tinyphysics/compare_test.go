@@ -375,9 +375,11 @@ func TestCompareSteps(t *testing.T) {
 		report    string // "" is none
 	}{
 		"got fails": {Live(a), Live(&toy{name: "b", fail: broke("it broke")}),
-			`route 00001, controller pid, step 111, stage steps: want no error, got the error "it broke"`},
+			`route 00001, controller pid, step 111, stage steps: want no error, got the error ` +
+				`"it broke"`},
 		"want fails": {Live(&toy{name: "b", fail: broke("it broke")}), Live(a),
-			`route 00001, controller pid, step 111, stage steps: want the error "it broke", got step 111`},
+			`route 00001, controller pid, step 111, stage steps: want the error "it broke", got ` +
+				`step 111`},
 		"both fail": {Live(&toy{name: "a", fail: broke("it broke")}),
 			Live(&toy{name: "b", fail: broke("otherwise")}), ""},
 		"recorded error":      {failed, Live(a), `stage steps: want the error "x", got step 111`},
@@ -695,7 +697,9 @@ func TestComparePartial(t *testing.T) {
 				writers[i].Observe(known(s.Index, view.Set(Sample, Lataccel), *s))
 			}
 		}
-		for i, r := range sim.Simulate(t.Context(), own, lockstep.Options{Shortcuts: lockstep.AllSteps}) {
+		for i, r := range sim.Simulate(
+			t.Context(), own, lockstep.Options{Shortcuts: lockstep.AllSteps},
+		) {
 			writers[i].End(Outcome(r.Costs), r.Err)
 		}
 		if err := w.Close(); err != nil {
@@ -801,14 +805,15 @@ func TestCompareDeclared(t *testing.T) {
 		jobs := toyJobs(1, 110)
 		jobs[0].Policy = network
 		shows := func(x float32) *toy {
-			return &toy{name: "toy", plant: func(_ string, step int, stage string, s *lockstep.Step) {
+			plant := func(_ string, step int, stage string, s *lockstep.Step) {
 				if stage == Action {
 					s.Observation, s.Actor = make([]float32, size), make([]float32, 2)
 					if step == 105 {
 						s.Observation[1] = x
 					}
 				}
-			}}
+			}
+			return &toy{name: "toy", plant: plant}
 		}
 		want, got := shows(0), shows(1)
 		file := record(t, want, jobs, lockstep.AllSteps, everything)

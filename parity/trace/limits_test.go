@@ -81,14 +81,25 @@ func TestLongHeader(t *testing.T) {
 
 // TestTexts: hashes in 16 small digits, what a terminal is shown, and errors of a line.
 func TestTexts(t *testing.T) {
-	for text, want := range map[string]bool{"0123456789abcdef": true, "0123456789ABCDEF": false, "123": false, "": false, "0123456789abcdeg": false} {
+	for text, want := range map[string]bool{
+		"0123456789abcdef": true,
+		"0123456789ABCDEF": false,
+		"123":              false,
+		"":                 false,
+		"0123456789abcdeg": false,
+	} {
 		var h Hex
 		if err := h.UnmarshalText([]byte(text)); (err == nil) != want ||
 			want && h.String() != text {
 			t.Errorf("%q is read as %v, %v", text, h, err)
 		}
 	}
-	for text, want := range map[string]string{"é": "é", "a\x1b": `a\x1b`, "a\xff": `a\xff`, "\xff\x1b": `\xff\x1b`} {
+	for text, want := range map[string]string{
+		"é":        "é",
+		"a\x1b":    `a\x1b`,
+		"a\xff":    `a\xff`,
+		"\xff\x1b": `\xff\x1b`,
+	} {
 		if got := printable(text); got != want {
 			t.Errorf("%q is shown as %q, want %q", text, got, want)
 		}

@@ -55,11 +55,15 @@ from writer import Writer
 
 npz = np.load(sys.argv[1])
 a = {key.split("/")[1]: npz[key] for key in npz.files if "/" in key}
-w = Writer(sys.argv[2], json.load(open("../tinyphysics/schema.json")), engine="python", profile="mine", digest="sha256")
+schema = json.load(open("../tinyphysics/schema.json"))
+w = Writer(sys.argv[2], schema, engine="python", profile="mine", digest="sha256")
 all, some = w.begin([sys.argv[3], "pid"], rows=600), w.begin([sys.argv[3], "zero"])
 full = {step: i for i, step in enumerate(a["full_steps"])}
 for j in range(len(a["sample"])):
-    step = {k: a[k][j] for k in ("action", "tokens", "states", "draw", "sample", "prediction", "lataccel")}
+    step = {
+        k: a[k][j]
+        for k in ("action", "tokens", "states", "draw", "sample", "prediction", "lataccel")
+    }
     if 20 + j in full:
         i = full[20 + j]
         probs = a["probs"][i]
@@ -151,7 +155,13 @@ from writer import Writer
 
 w = Writer(sys.argv[1], json.load(open("../tinyphysics/schema.json")))
 r = w.begin(["00000", "pid"])
-for bad in ({"tokens": np.arange(19)}, {"sample": 1.5}, {"logits": np.zeros(1025, np.float32)}, {"lataccel": [1.0, 2.0]}, {"lataccell": 1.0}):
+for bad in (
+    {"tokens": np.arange(19)},
+    {"sample": 1.5},
+    {"logits": np.zeros(1025, np.float32)},
+    {"lataccel": [1.0, 2.0]},
+    {"lataccell": 1.0},
+):
     try:
         w.step(r, 20, **bad)
     except (TypeError, ValueError):
@@ -190,10 +200,12 @@ for kind, rollout, content in records(sys.argv[1]):
         index = content.pop("index")
         digests = {name for name in content if name.endswith("_digest")}
         assert all(content[name].dtype == "<u8" and content[name].shape == () for name in digests)
-        w.step(rollout, index, **{name: value for name, value in content.items() if name not in digests})
+        rest = {name: value for name, value in content.items() if name not in digests}
+        w.step(rollout, index, **rest)
 w.close()
 whole = arrays(sys.argv[2])
-assert len(whole) == 3 and all(len(r["index"]) == 6 and r["key"][1] == "pid" for r in whole.values()), whole
+assert len(whole) == 3, whole
+assert all(len(r["index"]) == 6 and r["key"][1] == "pid" for r in whole.values()), whole
 damaged = bytearray(open(sys.argv[1], "rb").read())
 damaged[len(damaged) // 2] ^= 1
 open(sys.argv[1] + ".damaged", "wb").write(damaged)

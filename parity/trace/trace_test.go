@@ -188,7 +188,9 @@ func TestRoundTrip(t *testing.T) {
 				end.Error = r.err.Error()
 			}
 			if diff := cmp.Diff(end, got.End,
-				cmp.Comparer(func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) })); diff != "" {
+				cmp.Comparer(func(a, b float64) bool {
+					return math.Float64bits(a) == math.Float64bits(b)
+				})); diff != "" {
 				t.Fatalf("end (-want +got):\n%s", diff)
 			}
 		}
@@ -316,7 +318,13 @@ func TestHostile(t *testing.T) {
 		{"name that a terminal obeys",
 			described(func(s *schema.Schema) { s.Stages[1].Name = "\x1b[2J" }), "characters " +
 				"that cannot be printed"},
-		{"from later", described(func(s *schema.Schema) { s.Stages[0].From = []schema.Input{schema.Same("tokens")} }), "is not there yet"},
+		{
+			"from later",
+			described(func(s *schema.Schema) {
+				s.Stages[0].From = []schema.Input{schema.Same("tokens")}
+			}),
+			"is not there yet",
+		},
 		{"many stages", described(func(s *schema.Schema) {
 			s.Stages = slices.Repeat(s.Stages, 7)
 		}), "35 stages"},

@@ -75,7 +75,9 @@ func TestEdges(t *testing.T) {
 // for, too; with one below either it is not.
 func TestGoals(t *testing.T) {
 	type car struct {
-		step   func(task *classic.Task, position, velocity float64) (reached bool, at, speed float64)
+		step func(task *classic.Task, position, velocity float64) (
+			reached bool, at, speed float64,
+		)
 		goal   float64
 		narrow bool // its numbers are float32
 	}
@@ -138,7 +140,9 @@ func TestGoals(t *testing.T) {
 				same, faster := &classic.Task{GoalVelocity: speed},
 					&classic.Task{GoalVelocity: next(speed, 1)}
 				if is, _, _ := c.step(same, at, velocity); !is {
-					t.Fatalf("%s: with the velocity %v that is asked for it is not there", name, speed)
+					t.Fatalf(
+						"%s: with the velocity %v that is asked for it is not there", name, speed,
+					)
 				}
 				if is, _, _ := c.step(faster, at, velocity); is {
 					t.Fatalf("%s: with a velocity below the one asked for it is there", name)

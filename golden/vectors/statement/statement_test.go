@@ -111,7 +111,8 @@ func TestLines(t *testing.T) {
 		t.Fatal("ARITHMETIC.md has no section on vectors")
 	}
 	linesOf := func(text string) (lines []string) {
-		for _, m := range regexp.MustCompile(`(?m)^\| ([^|]+) \|.*\|$`).FindAllStringSubmatch(text, -1) {
+		row := regexp.MustCompile(`(?m)^\| ([^|]+) \|.*\|$`)
+		for _, m := range row.FindAllStringSubmatch(text, -1) {
 			if m[1] != "operation" {
 				lines = append(lines, m[1])
 			}

@@ -242,7 +242,10 @@ func TestEnvironment(t *testing.T) {
 			}
 		})
 	}
-	for name, value := range map[string]string{"LOCKSTEP_STANDIN_MAJOR": "8", "LOCKSTEP_STANDIN_FAULT": "driver-12"} {
+	for name, value := range map[string]string{
+		"LOCKSTEP_STANDIN_MAJOR": "8",
+		"LOCKSTEP_STANDIN_FAULT": "driver-12",
+	} {
 		t.Run(value, func(t *testing.T) {
 			t.Setenv(name, value)
 			d, err := Open(options)
@@ -417,7 +420,8 @@ func TestLedger(t *testing.T) {
 		t.Errorf("ledger %+v, want %+v", got, want)
 	}
 	for i, want := range []int{0, 3, 2, 4197, 304} { // launches, uploads, downloads, bytes of each
-		if got := int(after[8*i]) + int(after[8*i+1])<<8 - int(before[8*i]) - int(before[8*i+1])<<8; got != want {
+		if got := int(after[8*i]) + int(after[8*i+1])<<8 - int(before[8*i]) - int(before[8*i+1])<<
+			8; got != want {
 			t.Errorf("count %d of the driver: %d, want %d", i, got, want)
 		}
 	}

@@ -44,7 +44,9 @@ extern "C" __global__ void small_order(const Argument *a) {
   __syncthreads();
   a->words[(*next)++] = threadIdx.x;
 }
-extern "C" __global__ void small_hang(const Argument *a) { while (*const_cast<volatile int64_t *>(&a->n) == 0) {} }
+extern "C" __global__ void small_hang(const Argument *a) {
+  while (*const_cast<volatile int64_t *>(&a->n) == 0) {}
+}
 extern "C" __global__ void small_abort(const Argument *) { abort(); }
 // From the stack's top down, so that the guard is met before what lies behind it.
 extern "C" __global__ void small_deep(const Argument *a) {
@@ -171,25 +173,61 @@ func TestErrors(t *testing.T) {
 		name, want string
 		command    func(d *emulated.Device) error
 	}{
-		{"upload", "upload of 3 bytes outside the memory", func(d *emulated.Device) error { return d.Upload(p+8, make([]byte, 3)) }},
-		{"download", "download of 9 bytes outside", func(d *emulated.Device) error { return d.Download(make([]byte, 9), p+2) }},
-		{"copy to", "copy of 11 bytes outside", func(d *emulated.Device) error { return d.Copy(p, p, 11) }},
+		{
+			"upload", "upload of 3 bytes outside the memory",
+			func(d *emulated.Device) error { return d.Upload(p+8, make([]byte, 3)) },
+		},
+		{
+			"download", "download of 9 bytes outside",
+			func(d *emulated.Device) error { return d.Download(make([]byte, 9), p+2) },
+		},
+		{
+			"copy to", "copy of 11 bytes outside",
+			func(d *emulated.Device) error { return d.Copy(p, p, 11) },
+		},
 		{"copy from", "outside", func(d *emulated.Device) error { return d.Copy(p, p-1, 1) }},
 		{"fill", "outside", func(d *emulated.Device) error { return d.Fill(1, 0, 1) }},
 		{"release", "not allocated", func(d *emulated.Device) error { return d.Release(p + 1) }},
-		{"released", "outside", func(d *emulated.Device) error { return errors.Join(d.Release(p), d.Fill(p, 0, 1)) }},
-		{"allocate", "cannot allocate", func(d *emulated.Device) error { _, err := d.Allocate(0); return err }},
-		{"symbol", "no variable absent", func(d *emulated.Device) error { _, _, err := d.Symbol("absent"); return err }},
-		{"kernel", "no kernel absent", func(d *emulated.Device) error { return d.Launch("absent", 1, 1, 0, pair) }},
-		{"blocks", "cannot be launched", func(d *emulated.Device) error { return d.Launch("small_order", 0, 1, 0, pair) }},
-		{"threads", "cannot be launched", func(d *emulated.Device) error { return d.Launch("small_order", 1, 1025, 0, pair) }},
-		{"shared", "232448 at most", func(d *emulated.Device) error { return d.Launch("small_order", 1, 1, 232449, pair) }},
-		{"abort", "the device process ended: signal: aborted", func(d *emulated.Device) error { return d.Launch("small_abort", 1, 1, 0, pair) }},
+		{
+			"released", "outside",
+			func(d *emulated.Device) error { return errors.Join(d.Release(p), d.Fill(p, 0, 1)) },
+		},
+		{
+			"allocate", "cannot allocate",
+			func(d *emulated.Device) error { _, err := d.Allocate(0); return err },
+		},
+		{
+			"symbol", "no variable absent",
+			func(d *emulated.Device) error { _, _, err := d.Symbol("absent"); return err },
+		},
+		{
+			"kernel", "no kernel absent",
+			func(d *emulated.Device) error { return d.Launch("absent", 1, 1, 0, pair) },
+		},
+		{
+			"blocks", "cannot be launched",
+			func(d *emulated.Device) error { return d.Launch("small_order", 0, 1, 0, pair) },
+		},
+		{
+			"threads", "cannot be launched",
+			func(d *emulated.Device) error { return d.Launch("small_order", 1, 1025, 0, pair) },
+		},
+		{
+			"shared", "232448 at most",
+			func(d *emulated.Device) error { return d.Launch("small_order", 1, 1, 232449, pair) },
+		},
+		{
+			"abort", "the device process ended: signal: aborted",
+			func(d *emulated.Device) error { return d.Launch("small_abort", 1, 1, 0, pair) },
+		},
 		{"killed", "the device process ended: signal: killed", func(d *emulated.Device) error {
 			device, err := os.FindProcess(d.Pid())
 			return errors.Join(err, d.Launch("small_hang", 1, 1, 0, pair), device.Kill())
 		}},
-		{"stack", "the device process ended: signal: segmentation fault", func(d *emulated.Device) error { return d.Launch("small_deep", 1, 1, 0, pair) }},
+		{
+			"stack", "the device process ended: signal: segmentation fault",
+			func(d *emulated.Device) error { return d.Launch("small_deep", 1, 1, 0, pair) },
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := open(t, emulated.Options{})
@@ -213,7 +251,9 @@ func TestErrors(t *testing.T) {
 
 func TestLaunch(t *testing.T) {
 	for _, processors := range []int{1, 3} {
-		for _, order := range []emulated.Order{emulated.Ascending, emulated.Descending, emulated.Shuffled} {
+		for _, order := range []emulated.Order{
+			emulated.Ascending, emulated.Descending, emulated.Shuffled,
+		} {
 			d := open(t, emulated.Options{Processors: processors, Order: order, Seed: 1})
 			const n, threads = 140, 20
 			memory, argument := words(t, d, n)
@@ -266,7 +306,10 @@ func TestSystemSwitch(t *testing.T) {
 func TestOrder(t *testing.T) {
 	const n = 50
 	seen := map[string]int{}
-	for _, o := range []emulated.Options{{}, {Order: emulated.Descending}, {Order: emulated.Shuffled, Seed: 1}, {Order: emulated.Shuffled, Seed: 2}, {Order: emulated.Shuffled, Seed: 1}} {
+	for _, o := range []emulated.Options{
+		{}, {Order: emulated.Descending}, {Order: emulated.Shuffled, Seed: 1},
+		{Order: emulated.Shuffled, Seed: 2}, {Order: emulated.Shuffled, Seed: 1},
+	} {
 		d := open(t, o)
 		memory, argument := words(t, d, n)
 		must(t, d.Launch("small_order", 1, n, 16, argument))

@@ -50,9 +50,23 @@ func TestSanitized(t *testing.T) {
 			hardware.Fail,
 			"Invalid __global__ read",
 		},
-		"asked of the API": {`case " $* " in *" --report-api-errors no "*) echo '--- PASS: TestShort (0.1s)' ;; *) echo '========= Program hit CUDA_ERROR_NOT_READY (error 600) due to "device not ready" on CUDA API call to cuStreamQuery.'; exit 9 ;; esac`, hardware.Pass, ""},
-		"only the API":     {`echo '========= Program hit CUDA_ERROR_NOT_READY (error 600)'; echo '=========     Saved host backtrace'; echo '--- PASS: TestShort (0.1s)'; echo '========= ERROR SUMMARY: 1 error'; exit 9`, hardware.NotRun, "none of the kernels"},
-		"API and kernel":   {`echo '========= Program hit CUDA_ERROR_NOT_READY (error 600)'; echo '========= Error: Race reported between'; echo '--- PASS: TestShort (0.1s)'; exit 9`, hardware.Fail, "Race reported"},
+		"asked of the API": {
+			`case " $* " in *" --report-api-errors no "*) echo '--- PASS: TestShort (0.1s)' ;; ` +
+				`*) echo '========= Program hit CUDA_ERROR_NOT_READY (error 600) due to "device ` +
+				`not ready" on CUDA API call to cuStreamQuery.'; exit 9 ;; esac`,
+			hardware.Pass, "",
+		},
+		"only the API": {
+			`echo '========= Program hit CUDA_ERROR_NOT_READY (error 600)'; echo '=========     ` +
+				`Saved host backtrace'; echo '--- PASS: TestShort (0.1s)'; echo '========= ERROR ` +
+				`SUMMARY: 1 error'; exit 9`,
+			hardware.NotRun, "none of the kernels",
+		},
+		"API and kernel": {
+			`echo '========= Program hit CUDA_ERROR_NOT_READY (error 600)'; echo '========= ` +
+				`Error: Race reported between'; echo '--- PASS: TestShort (0.1s)'; exit 9`,
+			hardware.Fail, "Race reported",
+		},
 		"other bits": {"echo '--- FAIL: TestShort (0.1s)'; exit 1", hardware.Fail,
 			"the test failed under the tool"},
 		"unsupported": {"echo '========= Error: Device not supported.'; exit 1",
@@ -169,8 +183,13 @@ func TestFirst(t *testing.T) {
 	dir, out := t.TempDir(), t.TempDir()
 	writePrograms(t, dir, map[string]string{
 		"cuda.test": `[ "$1" = -test.v ] && echo '--- PASS: TestOpen (0.1s)' || echo TestOpen`,
-		"gpu.test": `case $1 in -test.list*) echo TestShort ;; -test.run*) echo "    --- PASS: TestShort/p,_blocks_of_6 with $LOCKSTEP_KERNELS"; echo '--- PASS: TestShort (0s)' ;;
-*) echo '        --- PASS: TestGoldens/p/blocks_of_6/g.pid (0.1s)'; echo '--- PASS: TestShort (0s)' ;; esac`,
+		"gpu.test": `case $1 in
+-test.list*) echo TestShort ;;
+-test.run*) echo "    --- PASS: TestShort/p,_blocks_of_6 with $LOCKSTEP_KERNELS"
+	echo '--- PASS: TestShort (0s)' ;;
+*) echo '        --- PASS: TestGoldens/p/blocks_of_6/g.pid (0.1s)'
+	echo '--- PASS: TestShort (0s)' ;;
+esac`,
 		"compute-sanitizer": `[ "$2" = memcheck ] && sleep 400; echo '--- PASS: TestShort (0s)'`,
 	})
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
@@ -244,7 +263,10 @@ func TestFirst(t *testing.T) {
 // TestVerb refuses words that ask for nothing.
 func TestVerb(t *testing.T) {
 	r := &recorder{}
-	for _, words := range [][]string{nil, {"first"}, {"tests", "a", "b"}, {"sanitize", "a"}, {"sanitize", "lint", "a"}, {"launch", "a"}, {"all", "a"}} {
+	for _, words := range [][]string{
+		nil, {"first"}, {"tests", "a", "b"}, {"sanitize", "a"}, {"sanitize", "lint", "a"},
+		{"launch", "a"}, {"all", "a"},
+	} {
 		if _, err := r.verb(words); err == nil || !strings.Contains(err.Error(), "usage") {
 			t.Errorf("%q: error %v, want the usage", words, err)
 		}
@@ -268,7 +290,10 @@ func TestBenchPolicies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, column := range []*[]float64{&jobs[0].Route.TargetLataccel, &jobs[0].Route.RollLataccel, &jobs[0].Route.VEgo, &jobs[0].Route.AEgo, &jobs[0].Route.SteerCommand} {
+	for _, column := range []*[]float64{
+		&jobs[0].Route.TargetLataccel, &jobs[0].Route.RollLataccel, &jobs[0].Route.VEgo,
+		&jobs[0].Route.AEgo, &jobs[0].Route.SteerCommand,
+	} {
 		*column = (*column)[:lockstep.ControlStartIdx+5]
 	}
 	spec, err := reference.New(w.model, lockstep.Profile{})

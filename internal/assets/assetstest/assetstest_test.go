@@ -86,7 +86,11 @@ func TestPresent(t *testing.T) {
 	}
 	text := "t,vEgo,aEgo,roll,targetLateralAcceleration,steerCommand\n" + strings.Repeat(
 		"0,30,0,0,0,0\n", lockstep.MinRows)
-	for name, text := range map[string]string{assets.Model: "model", filepath.Join(assets.Routes, "1.csv"): text, filepath.Join(assets.Routes, "2.csv"): "t\n"} {
+	for name, text := range map[string]string{
+		assets.Model:                          "model",
+		filepath.Join(assets.Routes, "1.csv"): text,
+		filepath.Join(assets.Routes, "2.csv"): "t\n",
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}

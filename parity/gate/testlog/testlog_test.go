@@ -23,7 +23,8 @@ func logOf(t *testing.T, tests ...[4]string) string {
 	for _, c := range slices.Backward(tests) { // a test ends after those within it
 		if c[3] != "" {
 			text.WriteString(
-				`{"Action":"output","Package":"` + c[0] + `","Test":"` + c[1] + `","Output":"` + c[3] + "\"}\n",
+				`{"Action":"output","Package":"` + c[0] + `","Test":"` + c[1] + `","Output":"` +
+					c[3] + "\"}\n",
 			)
 		}
 		text.WriteString(
@@ -119,7 +120,10 @@ func TestAgain(t *testing.T) {
 
 // TestReadFiles: what is no log of tests is an error.
 func TestReadFiles(t *testing.T) {
-	for text, want := range map[string]string{"": "no test in it", "panic": `line 1: go test -json printed "panic"`} {
+	for text, want := range map[string]string{
+		"":      "no test in it",
+		"panic": `line 1: go test -json printed "panic"`,
+	} {
 		file := filepath.Join(t.TempDir(), "log")
 		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
@@ -148,7 +152,11 @@ func TestOrigin(t *testing.T) {
 			"is checked out"},
 		{`{"Action":"origin","Revision":"abc","Only":"g00002/pid"}` + "\n" + pass,
 			`LOCKSTEP_ONLY was "g00002/pid"`},
-		{`{"Action":"origin","Revision":"abc","Flags":"-count=1 -run 'Find|Launch'"}` + "\n" + pass, "with the flags"},
+		{
+			`{"Action":"origin","Revision":"abc","Flags":"-count=1 -run 'Find|Launch'"}` + "\n" +
+				pass,
+			"with the flags",
+		},
 		{`{"Action":"origin","Revision":"abc","Flags":"-v --short -count=1"}` + "\n" + pass,
 			"with the flags"},
 		{pass + `{"Action":"origin","Revision":"abc"}` + "\n", "in the midst"},
@@ -174,7 +182,8 @@ func TestOrigin(t *testing.T) {
 		strings.NewReader(
 			string(
 				line,
-			) + pass + `{"Action":"pass","Package":"m/a"}` + "\n" + `{"Action":"start","Package":"m/b"}`,
+			) + pass + `{"Action":"pass","Package":"m/a"}` + "\n" +
+				`{"Action":"start","Package":"m/b"}`,
 		),
 	)
 	if err != nil {

@@ -30,7 +30,8 @@ func TestToy(t *testing.T) {
 	if b.root, err = os.Getwd(); err != nil {
 		t.Fatal(err)
 	}
-	helping := "package\tfolder\ttest\twhat\n" + toy + "\t" + toy + "/other\tTestOther/helps\tit helps\n"
+	helping := "package\tfolder\ttest\twhat\n" + toy + "\t" + toy + "/other\tTestOther/helps\tit " +
+		"helps\n"
 	if b.helping, err = parseHelpers(helping); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +59,10 @@ func TestToy(t *testing.T) {
 	if jumps != 1 { // with a break the function at the end has no end, and does not compile
 		t.Errorf("%d of loop control are there, want 1", jumps)
 	}
-	for _, operator := range []string{arithmetic, boundary, negation, step, negative, logical, assignment, bitwise, bitwiseSelf, selfless} {
+	for _, operator := range []string{
+		arithmetic, boundary, negation, step, negative, logical, assignment, bitwise, bitwiseSelf,
+		selfless,
+	} {
 		if !places[operator] {
 			t.Errorf("no mutant by %s", operator)
 		}
@@ -289,7 +293,9 @@ func TestEquivalents(t *testing.T) {
 			t.Errorf("%s: the line %q is not there: %v", e.file, e.text, err)
 		}
 	}
-	if _, err := parseEquivalents("file\tcolumn\toperator\tline\treason\na\t1\tX\tx\t\n"); err == nil {
+	if _, err := parseEquivalents(
+		"file\tcolumn\toperator\tline\treason\na\t1\tX\tx\t\n",
+	); err == nil {
 		t.Error("a row without a reason is read")
 	}
 }

@@ -19,7 +19,9 @@ func setup(t *testing.T, programs map[string]string) (cache string) {
 	}
 	bin := t.TempDir()
 	for name, script := range programs {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script), 0o700); err != nil {
+		if err := os.WriteFile(
+			filepath.Join(bin, name), []byte("#!/bin/sh\n"+script), 0o700,
+		); err != nil {
 			t.Fatal(err)
 		}
 	}

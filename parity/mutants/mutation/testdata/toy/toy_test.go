@@ -8,7 +8,8 @@ func TestSeen(t *testing.T) {
 		flags     uint8
 		inside    bool
 	}{
-		{5, 3, 64, 0x34, true}, {4, 1, 16, 0x04, true}, {2, 3, 8, 0x14, false}, {3, 0, 2, 0x14, false}, {0, 3, 0, 0x14, true}, {6, 300, 826, 0x54, true},
+		{5, 3, 64, 0x34, true}, {4, 1, 16, 0x04, true}, {2, 3, 8, 0x14, false},
+		{3, 0, 2, 0x14, false}, {0, 3, 0, 0x14, true}, {6, 300, 826, 0x54, true},
 	} {
 		sum, flags, inside := seen(c.a, c.b)
 		if sum != c.sum || flags != c.flags || inside != c.inside {
