@@ -76,7 +76,8 @@ const lanes = 4
 
 // runningSums writes the running sums in float64 of rows of 1024 probabilities.
 func runningSums(sums []float64, probs []float32) {
-	for ; len(probs) >= lanes*vocabulary; sums, probs = sums[lanes*vocabulary:], probs[lanes*vocabulary:] {
+	const side = lanes * vocabulary
+	for ; len(probs) >= side; sums, probs = sums[side:], probs[side:] {
 		p0, p1 := (*[vocabulary]float32)(probs), (*[vocabulary]float32)(probs[vocabulary:])
 		p2, p3 := (*[vocabulary]float32)(probs[2*vocabulary:]),
 			(*[vocabulary]float32)(probs[3*vocabulary:])

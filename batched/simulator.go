@@ -110,7 +110,8 @@ func (s *Simulator) About() lockstep.About {
 	if s.config.Open != nil {
 		about.Inside = s.config.Inside()
 	} else {
-		about.Inside, about.Kernels = "a network of its own, kernels "+s.kernels.Name, s.kernels.Name
+		about.Inside, about.Kernels = "a network of its own, kernels "+s.kernels.Name,
+			s.kernels.Name
 	}
 	return about
 }

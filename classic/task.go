@@ -166,4 +166,6 @@ func (t Task) Check() error {
 }
 
 // Options lists what Make takes for the environment.
-func (e *Environment) Options() []string { return append([]string{"max_episode_steps"}, e.options...) }
+func (e *Environment) Options() []string {
+	return append([]string{"max_episode_steps"}, e.options...)
+}

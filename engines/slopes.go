@@ -104,10 +104,11 @@ func NextSlopes(ctx context.Context, s lockstep.StepSimulator, jobs []lockstep.J
 			for v := range Variables {
 				low, high := k+1+2*v, k+2+2*v
 				if c.at[high] == c.at[low] {
-					return nil, fmt.Errorf("rollout %d: variable %d is %v, which a nudge of %v does "+
-						"not change: want a larger one", i, v, c.at[low], by.of(v))
+					return nil, fmt.Errorf("rollout %d: variable %d is %v, which a nudge of %v "+
+						"does not change: want a larger one", i, v, c.at[low], by.of(v))
 				}
-				out.By[i*Variables+v] = (lataccels[high] - lataccels[low]) / (c.at[high] - c.at[low])
+				out.By[i*Variables+v] = (lataccels[high] - lataccels[low]) /
+					(c.at[high] - c.at[low])
 			}
 		}
 	}

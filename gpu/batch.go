@@ -289,7 +289,9 @@ func (b *batch) fill(shortcuts lockstep.Shortcuts) {
 			i = len(index)
 			index[route] = i
 			n := t.rows(s.kind)
-			for k, column := range [][]float64{route.RollLataccel, route.VEgo, route.AEgo, route.TargetLataccel} {
+			for k, column := range [][]float64{
+				route.RollLataccel, route.VEgo, route.AEgo, route.TargetLataccel,
+			} {
 				copy(columns[k*s.rows+rows:], column[:n])
 			}
 			routes[i] = routeBlock{Rows: int64(n), First: int64(rows)}

@@ -190,7 +190,8 @@ func observe(job *lockstep.Job, step int, t *traceBlock) error {
 		Lataccel:   t.Lataccel,
 	}
 	if t.Network != 0 {
-		s.Tokens, s.States, s.Logits, s.Probs, s.CDF = t.Tokens[:], t.States[:], t.Logits[:], t.Probs[:], t.CDF[:]
+		s.Tokens, s.States, s.Logits, s.Probs, s.CDF = t.Tokens[:], t.States[:], t.Logits[:],
+			t.Probs[:], t.CDF[:]
 	}
 	if n, ok := job.Policy.(*lockstep.Network); ok && step >= lockstep.ControlStartIdx {
 		s.Observation, s.Actor, s.Raw = t.Observation[:n.Inputs()], t.Actor[:], t.Raw

@@ -85,7 +85,8 @@ func (s *Simulator) reset(
 	for j, t := range r.tasks {
 		jobs[j] = *t.job
 		r.lataccel[j], r.action[j] = make([]float64, t.end), make([]float64, t.end)
-		lataccel, action := t.job.Route.TargetLataccel[:lockstep.ContextLength], t.job.Route.SteerCommand[:lockstep.ContextLength]
+		lataccel, action := t.job.Route.TargetLataccel[:lockstep.ContextLength],
+			t.job.Route.SteerCommand[:lockstep.ContextLength]
 		if k.past != nil {
 			lataccel, action = k.past.Rollouts[t.origin].Lataccel, k.past.Rollouts[t.origin].Action
 		}
@@ -422,7 +423,9 @@ func (r *rollouts) Restore(j, step int, lataccel, action, memory []float64) erro
 	r.memory[j] = memoryBlock{}
 	copy(r.memory[j][:], memory)
 	return b.simulator.use(ctx, b.on, func(c *connection) error {
-		at := func(offset int64, size int64) driver.Pointer { return b.device(offset + int64(j)*size) }
+		at := func(offset int64, size int64) driver.Pointer {
+			return b.device(offset + int64(j)*size)
+		}
 		history := int64(8 * b.shape.stride)
 		status := []statusBlock{{Step: int64(step), Value: lataccel[step-1]}}
 		remembered := []memoryBlock{r.memory[j]}

@@ -178,7 +178,9 @@ func (x *excerpt) take(places []lockstep.Place, room int64) {
 func (x *excerpt) layout(from driver.Pointer) (k observingBlock, total int64) {
 	var all arrays
 	const float, word = unsafe.Sizeof(float64(0)), unsafe.Sizeof(int64(0))
-	place := func(count int, size uintptr) driver.Pointer { return from + driver.Pointer(all.place(count, size)) }
+	place := func(count int, size uintptr) driver.Pointer {
+		return from + driver.Pointer(all.place(count, size))
+	}
 	k.Places = place(len(x.places), unsafe.Sizeof(placeBlock{}))
 	k.Route = place(len(x.rollouts), word)
 	k.Routes = place(len(x.routes), unsafe.Sizeof(routeBlock{}))

@@ -352,7 +352,9 @@ func Record(
 		for i := range tasks {
 			writers[i] = w.Begin(tasks[i].Rollout)
 		}
-		for i, end := range e.Run(ctx, tasks, func(i int, s *schema.Step) { writers[i].Observe(s) }) {
+		for i, end := range e.Run(
+			ctx, tasks, func(i int, s *schema.Step) { writers[i].Observe(s) },
+		) {
 			writers[i].End(end.Outcome, end.Err)
 		}
 		return ctx.Err()

@@ -49,7 +49,8 @@ func (b *batchOfOne) Update(
 ) float64 {
 	s := b.step
 	s.Step++
-	s.TargetLataccel[0], s.CurrentLataccel[0], s.State[0], s.Plan[0] = targetLataccel, currentLataccel, state, plan
+	s.TargetLataccel[0], s.CurrentLataccel[0], s.State[0], s.Plan[0] = targetLataccel,
+		currentLataccel, state, plan
 	if err := b.controller.Update(s); err != nil {
 		guard.Fail(err)
 	}

@@ -150,7 +150,8 @@ func (g *gpt) attention(l *layer, first int) {
 	)
 
 	for h := range model.Heads {
-		queries, keys, values := g.qkv[h*model.HeadSize:], g.qkv[width+h*model.HeadSize:], g.qkv[2*width+h*model.HeadSize:]
+		queries, keys, values := g.qkv[h*model.HeadSize:], g.qkv[width+h*model.HeadSize:],
+			g.qkv[2*width+h*model.HeadSize:]
 		for j := range positions {
 			key := keys[j*qkvStride : j*qkvStride+model.HeadSize]
 			column := g.keysT[j/f32.PanelWidth*model.HeadSize*f32.PanelWidth+j%f32.PanelWidth:]

@@ -328,7 +328,8 @@ func (t *tinyPhysicsSimulator) report() {
 		Lataccel: t.computed.lataccel,
 	}
 	if t.stepIdx >= lockstep.ControlStartIdx || t.shortcuts&lockstep.SkipWarmup == 0 {
-		s.Tokens, s.States, s.Logits, s.Probs, s.CDF = m.tokens, m.states, m.logits(), m.probs, m.cdf
+		s.Tokens, s.States, s.Logits, s.Probs, s.CDF = m.tokens, m.states, m.logits(), m.probs,
+			m.cdf
 		s.Sample, s.Prediction = m.sample, t.prediction
 		if t.expected {
 			s.Sample = -1

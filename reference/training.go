@@ -24,9 +24,11 @@ func (s *Simulator) Collect(
 					return
 				}
 				at, n := first+t.stepIdx-lockstep.ControlStartIdx, t.controller.(*network)
-				e.Raw[at], e.Softplus[2*at], e.Softplus[2*at+1] = n.variate, n.softplus[0], n.softplus[1]
+				e.Raw[at], e.Softplus[2*at], e.Softplus[2*at+1] = n.variate, n.softplus[0],
+					n.softplus[1]
 				e.Reward[at] = float32(-stepCost(t.data, t.stepIdx, t.currentLataccelHistory))
-				e.Lataccel[at], e.Action[at] = t.currentLataccelHistory[t.stepIdx], t.actionHistory[t.stepIdx]
+				e.Lataccel[at], e.Action[at] = t.currentLataccelHistory[t.stepIdx],
+					t.actionHistory[t.stepIdx]
 			},
 		)
 		if e.Results[i].Err != nil {

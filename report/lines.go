@@ -127,7 +127,10 @@ func (l *Lines) endController() {
 			Seconds     float64   `json:"seconds"`
 
 			Arithmetic *installed.Found `json:"arithmetic,omitempty"`
-		}{controller, finished, failed, len(l.Routes) - finished - l.failures, toJSON(mean), time.Since(l.Start).Seconds(), l.Found})
+		}{
+			controller, finished, failed, len(l.Routes) - finished - l.failures, toJSON(mean),
+			time.Since(l.Start).Seconds(), l.Found,
+		})
 	case finished == 0:
 	case sweep:
 		fmt.Fprintf(

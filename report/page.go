@@ -22,9 +22,8 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	// The policy lets the browser load nothing at all and run this script only.
 	"policy": func() string {
 		sum := sha256.Sum256([]byte(text("script.js")))
-		return "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(
-			sum[:],
-		) + "'"
+		return "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" +
+			base64.StdEncoding.EncodeToString(sum[:]) + "'"
 	},
 	"fixed":  fixed,
 	"signed": signed,

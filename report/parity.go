@@ -162,8 +162,8 @@ func newCheckRow(c *verdict.Check) checkRow {
 		Name: c.Name, Title: c.Title, Why: c.Why, Note: c.Note, Command: c.Command,
 		Seconds: strconv.FormatFloat(c.Seconds, 'f', 1, 64),
 		Brief:   strings.SplitN(c.Why, "\n", 2)[0],
-		Cases:   c.Count(verdict.Passed) + c.Count(verdict.Failed), Skipped: c.Count(verdict.NotRun) +
-			c.Count(verdict.NotApplicable),
+		Cases:   c.Count(verdict.Passed) + c.Count(verdict.Failed),
+		Skipped: c.Count(verdict.NotRun) + c.Count(verdict.NotApplicable),
 	}
 	r.Class, r.Word = outcomeClass(c.Outcome)
 	if c.Outcome != verdict.Failed {

@@ -246,7 +246,9 @@ func NewPlan(
 	}
 	return &Plan{
 		Version: Version, Model: network, Profile: sim.Profile(), Engine: sim.Name(),
-		Build:       fmt.Sprintf("%s, %s, program %s", lockstep.Identity(sim), runtime.Version(), code),
+		Build: fmt.Sprintf(
+			"%s, %s, program %s", lockstep.Identity(sim), runtime.Version(), code,
+		),
 		Controllers: controllers, Routes: routes,
 	}, nil
 }

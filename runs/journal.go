@@ -305,8 +305,8 @@ func (j *Journal) Chosen(
 			fresh = append(fresh, r)
 		} else if !before.same(r) {
 			return nil, fmt.Errorf("%s: step %d was chosen otherwise before, so that a machine "+
-				"is broken "+
-				"or the policy is not the same each time; remove the folder, whole", j.Dir, r.Rollout)
+				"is broken or the policy is not the same each time; remove the folder, whole",
+				j.Dir, r.Rollout)
 		}
 	}
 	return chosen, j.Add(fresh...)

@@ -203,7 +203,9 @@ func (b *block) beyond() {
 func (b *block) settle() {
 	b.pending = b.pending[:0]
 	for i := 0; i < b.n; i += 8 {
-		if *(*uint64)(unsafe.Pointer(&b.terminations[i]))|*(*uint64)(unsafe.Pointer(&b.truncations[i])) != 0 {
+		terminations := *(*uint64)(unsafe.Pointer(&b.terminations[i]))
+		truncations := *(*uint64)(unsafe.Pointer(&b.truncations[i]))
+		if terminations|truncations != 0 {
 			for j := i; j < i+8; j++ {
 				if b.terminations[j] || b.truncations[j] {
 					b.end1(j)

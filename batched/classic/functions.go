@@ -173,7 +173,9 @@ func sinSum(a, da float64) float64 {
 	if math.Abs(a) < 0.126 {
 		xx := a * a
 		p := math.Float64frombits(0xbe5addffc2fcdf59)
-		for _, c := range [4]uint64{0x3ec71de27b9a7ed9, 0xbf2a01a019db08b8, 0x3f81111111110ece, 0xbfc5555555555555} {
+		for _, c := range [4]uint64{
+			0x3ec71de27b9a7ed9, 0xbf2a01a019db08b8, 0x3f81111111110ece, 0xbfc5555555555555,
+		} {
 			p = math.FMA(p, xx, math.Float64frombits(c))
 		}
 		return a + math.FMA(xx, math.FMA(p, a, -(0.5*da)), da)

@@ -101,7 +101,10 @@ func (c *benchCommand) Run(env *environment) error {
 		return err
 	}
 	b := &bench{env: env, peak: kernels.Peak, Model: model, Data: data, Machine: machine{
-		CPU: cpuModel(), Cores: runtime.GOMAXPROCS(0), Go: runtime.Version(), Engines: map[string]string{}, Profile: engines.Common(engines.Tried(), model, host), Arithmetic: env.found}}
+		CPU: cpuModel(), Cores: runtime.GOMAXPROCS(0), Go: runtime.Version(),
+		Engines: map[string]string{}, Profile: engines.Common(engines.Tried(), model, host),
+		Arithmetic: env.found,
+	}}
 	env.computed, env.told = b.Machine.Profile, c.JSON
 	if err := b.load(data, c.Jobs); err != nil {
 		return err

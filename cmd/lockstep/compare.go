@@ -175,7 +175,9 @@ func (c *compareCommand) engines(p *comparisons, options parity.CompareOptions) 
 	}
 	jobs = slices.DeleteFunc(
 		jobs,
-		func(job lockstep.Job) bool { return !c.selected(job.Route.Name + "/" + job.Policy.String()) },
+		func(job lockstep.Job) bool {
+			return !c.selected(job.Route.Name + "/" + job.Policy.String())
+		},
 	)
 	if len(jobs) == 0 && all[0].err == nil {
 		return fmt.Errorf("--only %q: no rollout has such a name", c.Only)
@@ -199,7 +201,9 @@ func (c *compareCommand) engines(p *comparisons, options parity.CompareOptions) 
 			}
 		}
 		return r, nil
-	}, func(want lockstep.Implementation, got opened[lockstep.Implementation]) (smallest, string, error) {
+	}, func(
+		want lockstep.Implementation, got opened[lockstep.Implementation],
+	) (smallest, string, error) {
 		return c.shrink(p.env.ctx, s.modelPath, jobs, want, got)
 	})
 }

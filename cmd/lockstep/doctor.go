@@ -112,7 +112,9 @@ func (c *doctorCommand) arithmetic(
 			return err
 		}
 		env.found, env.computed = found, found.Profile
-	} else if env.computed, env.found, err = installed.Choose(env.ctx, installed.Host, ""); err != nil {
+	} else if env.computed, env.found, err = installed.Choose(
+		env.ctx, installed.Host, "",
+	); err != nil {
 		return err
 	}
 	if env.found == nil {

@@ -30,7 +30,9 @@ const sampleRoutes = 5
 // Run is the eval command.
 func (c *evalCommand) Run(env *environment) error {
 	var policies []lockstep.Policy
-	for _, k := range []struct{ flag, name string }{{"--test_controller", c.Test}, {"--baseline_controller", c.Baseline}} {
+	for _, k := range []struct{ flag, name string }{
+		{"--test_controller", c.Test}, {"--baseline_controller", c.Baseline},
+	} {
 		policy, err := c.controller(env, k.flag, k.name)
 		if err != nil {
 			return err
@@ -95,7 +97,10 @@ func (s *simulation) runs(
 		}
 	}
 	known := map[int]lockstep.Result{}
-	for k, result := range s.simulate(env, full, lockstep.Options{Shortcuts: lockstep.FullTrajectory, Trajectory: true}) {
+	for k, result := range s.simulate(env, full, lockstep.Options{
+		Shortcuts:  lockstep.FullTrajectory,
+		Trajectory: true,
+	}) {
 		known[numbers[k]] = result
 	}
 	if env.ctx.Err() != nil {

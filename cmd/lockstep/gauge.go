@@ -42,7 +42,9 @@ func (g *gauge) jobs(jobs []lockstep.Job) []lockstep.Job {
 		gains := all[i].Policy.(lockstep.PID)
 		all[i].Policy = lockstep.Custom{
 			Name: gains.String(),
-			New:  func() lockstep.Controller { return &probing{Controller: reference.NewPID(gains), gauge: g, calls: i} },
+			New: func() lockstep.Controller {
+				return &probing{Controller: reference.NewPID(gains), gauge: g, calls: i}
+			},
 		}
 	}
 	return all

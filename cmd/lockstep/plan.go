@@ -144,7 +144,9 @@ func (c *planCommand) write(
 ) error {
 	page.WriteText(env.stdout)
 	from, floor, unknown := page.Columns[0], page.Bounds[0], page.Bounds[1]
-	way := func(to float64) float64 { return 100 * (from.Mean() - to) / (from.Mean() - floor.Mean()) }
+	way := func(to float64) float64 {
+		return 100 * (from.Mean() - to) / (from.Mean() - floor.Mean())
+	}
 	for k, to := range page.Columns[1:] {
 		fmt.Fprintf(
 			env.stdout, "%s (%s noise): %.1f %% of the way from %s to the floor\n", to.Short(),

@@ -46,7 +46,8 @@ func (c *compareCommand) traces(p *comparisons, options parity.CompareOptions) e
 	var jobs []lockstep.Job
 	shortcuts := lockstep.AllSteps
 	if live >= 0 {
-		if own, name := tinyphysics.Schema(shortcuts).Name, files[0].Header.Schema.Name; name != own {
+		if own, name := tinyphysics.Schema(shortcuts).Name,
+			files[0].Header.Schema.Name; name != own {
 			return fmt.Errorf(
 				"%s is of the simulator %.60q, and engines compute %s: compare it with another "+
 					"trace",

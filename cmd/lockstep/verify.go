@@ -360,7 +360,8 @@ func (s *score) print(out io.Writer) (failed int) {
 	}
 	if s.Mean != nil {
 		fmt.Fprintf(out, "%s: %d routes, average lataccel_cost: %6.4g, average jerk_cost: %6.4g, "+
-			"average total_cost: %6.4g\n", s.Controller.Path, len(s.Routes), s.Mean[0], s.Mean[1], s.Mean[2])
+			"average total_cost: %6.4g\n", s.Controller.Path, len(s.Routes), s.Mean[0], s.Mean[1],
+			s.Mean[2])
 	} else {
 		fmt.Fprintf(out, "%s: %d of %d routes failed: no average\n",
 			s.Controller.Path, failed, len(s.Routes))

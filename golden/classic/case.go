@@ -190,7 +190,8 @@ func (c *comparison) all(t classic.Task, v classic.Vector) error {
 			}
 		}
 		if step := done + len(record); step%c.Every == 0 {
-			if got, want := hex.EncodeToString(c.hash.Sum(nil)), c.Hashes[step/c.Every-1]; got != want {
+			if got, want := hex.EncodeToString(c.hash.Sum(nil)),
+				c.Hashes[step/c.Every-1]; got != want {
 				return fmt.Errorf(
 					"steps %d to %d differ from Gymnasium's (their hash)", step-c.Every, step-1,
 				)

@@ -12,11 +12,12 @@ func linear(weights ...float32) *classic.Perceptron {
 
 // goals are policies that reach walls, clips, goals and limits.
 var goals = map[string]*classic.Perceptron{
-	"CartPole-v1":              bias(linear(0, 0, 0, 0, 0.1, 0.3, 1, 0.4), 0, 0), // balances
-	"CartPoleVectorEnv":        bias(linear(0, 0, 0, 0, 0.1, 0.3, 1, 0.4), 0, 0), // balances
-	"MountainCar-v0":           bias(linear(0, -1, 0, 0, 0, 1), 0, -1, 0),        // pumps
-	"MountainCarContinuous-v0": bias(linear(0, 30), 0),                           // pumps, unclipped at first
-	"Pendulum-v1":              bias(linear(0, 0, 0.9), 0.01),                    // spins
+	"CartPole-v1":       bias(linear(0, 0, 0, 0, 0.1, 0.3, 1, 0.4), 0, 0), // balances
+	"CartPoleVectorEnv": bias(linear(0, 0, 0, 0, 0.1, 0.3, 1, 0.4), 0, 0), // balances
+	"MountainCar-v0":    bias(linear(0, -1, 0, 0, 0, 1), 0, -1, 0),        // pumps
+	// Pumps, unclipped at first.
+	"MountainCarContinuous-v0": bias(linear(0, 30), 0),
+	"Pendulum-v1":              bias(linear(0, 0, 0.9), 0.01), // spins
 	"Acrobot-v1": bias(
 		linear(0, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0), 0, -1, 0,
 	), // swings

@@ -89,8 +89,8 @@ func read[T npz.Number](arrays map[string]npz.Array, name string, into *[]T) (er
 // PIDFF is the recorded controller with feed-forward: every gain has a part.
 func PIDFF() lockstep.PIDFF {
 	return lockstep.PIDFF{
-		P: 0.21, I: 0.09, D: -0.07, FF: [4]float64{0.17, 0.11, -0.06, 0.13}, FFV: -0.15, Smooth: 0.1,
-		Leak: 0.02,
+		P: 0.21, I: 0.09, D: -0.07, FF: [4]float64{0.17, 0.11, -0.06, 0.13}, FFV: -0.15,
+		Smooth: 0.1, Leak: 0.02,
 	}
 }
 

@@ -47,7 +47,10 @@ func Answer(ctx context.Context, sim lockstep.Simulator, kernels string) (string
 		return "", err
 	}
 	results := make([]lockstep.Result, len(jobs))
-	for i, r := range sim.Simulate(ctx, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}) {
+	for i, r := range sim.Simulate(ctx, jobs, lockstep.Options{
+		Shortcuts:  lockstep.CostOnly,
+		Trajectory: true,
+	}) {
 		if r.Err != nil {
 			return "", r.Err
 		}

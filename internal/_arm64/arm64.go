@@ -58,7 +58,10 @@ func Generate(out, stubs, pkg string) {
 	if err == nil {
 		err = pass.Compile.Execute(f)
 	}
-	for path, p := range map[string]printer.Printer{out: &arm{cfg: cfg}, stubs: printer.NewStubs(cfg)} {
+	for path, p := range map[string]printer.Printer{
+		out:   &arm{cfg: cfg},
+		stubs: printer.NewStubs(cfg),
+	} {
 		var text []byte
 		if err == nil {
 			text, err = p.Print(f)

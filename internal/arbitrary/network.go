@@ -37,7 +37,9 @@ func Networks(seeds uint64) *rapid.Generator[Reweighted] {
 // Scales are those of Networks. That of the embedded network's weights is 0.
 var Scales = []float32{0, 1e-3, 0.02, 0.1, 0.5, 3}
 
-func (n Reweighted) String() string { return fmt.Sprintf("network %d of scale %g", n.Seed, n.Scale) }
+func (n Reweighted) String() string {
+	return fmt.Sprintf("network %d of scale %g", n.Seed, n.Scale)
+}
 
 // Model is the network's ONNX file. It is the embedded one with the contents of
 // its float tensors replaced, so that the graph is the same, byte for byte.

@@ -169,7 +169,8 @@ func Route(rows *rapid.Generator[int]) *rapid.Generator[*lockstep.Route] {
 			fill(r.SteerCommand[lockstep.ControlStartIdx:], math.Inf(1))
 		}
 		if rapid.IntRange(0, 7).Draw(t, "a number beyond reason") == 7 {
-			for _, c := range rapid.SliceOfN(rapid.SampledFrom([][]float64{r.VEgo, r.AEgo, r.RollLataccel, r.SteerCommand}), 1, 2).Draw(t, "columns") {
+			column := rapid.SampledFrom([][]float64{r.VEgo, r.AEgo, r.RollLataccel, r.SteerCommand})
+			for _, c := range rapid.SliceOfN(column, 1, 2).Draw(t, "columns") {
 				c[row(len(c)).Draw(t, "row")] = Edge().Draw(t, "number")
 			}
 		}

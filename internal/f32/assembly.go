@@ -153,7 +153,8 @@ func transposing(
 			panic("f32: Transpose: rows are no multiple of 4, or columns of 8")
 		case !holds(x, rows, stride, 1, 0, columns):
 			panic("f32: Transpose: x is too short")
-		case (rows-1)/PanelWidth*PanelWidth*columns+(columns-1)*PanelWidth+(rows-1)%PanelWidth+1 > len(y):
+		case (rows-1)/PanelWidth*PanelWidth*columns+(columns-1)*PanelWidth+(rows-1)%PanelWidth+1 >
+			len(y):
 			panic("f32: Transpose: y is too short")
 		}
 		run(rows, columns, unsafe.SliceData(y), unsafe.SliceData(x), stride)

@@ -21,8 +21,10 @@ import (
 // does everybody else: its commit is the one that the server said when routes were
 // first loaded into a folder, which is kept there and asked for from then on.
 const (
-	modelURL = "https://github.com/commaai/controls_challenge/raw/be8edfa849acdccfa2cb0092151ab28590d63c03/models/tinyphysics.onnx"
-	dataURL  = "https://huggingface.co/datasets/commaai/commaSteeringControl/resolve/%s/data/SYNTHETIC_V0.zip"
+	modelURL = "https://github.com/commaai/controls_challenge/raw/" +
+		"be8edfa849acdccfa2cb0092151ab28590d63c03/models/tinyphysics.onnx"
+	dataURL = "https://huggingface.co/datasets/commaai/commaSteeringControl/resolve/%s/" +
+		"data/SYNTHETIC_V0.zip"
 
 	newest = "main" // revision
 )

@@ -51,7 +51,10 @@ func fuzz(m *testing.M, pattern string, given map[string]bool) (int, error) {
 	if len(targets) != 1 {
 		return 0, choose(pattern, targets)
 	}
-	for name, value := range map[string]string{"test.fuzzminimizetime": minimize, "test.run": "^$"} {
+	for name, value := range map[string]string{
+		"test.fuzzminimizetime": minimize,
+		"test.run":              "^$",
+	} {
 		if given[name] {
 			continue
 		}
@@ -76,8 +79,8 @@ func fuzz(m *testing.M, pattern string, given map[string]bool) (int, error) {
 	status := m.Run()
 	if _, err := os.Stat(ended); err != nil { // Go ends with either status when time has run out
 		return 0, fmt.Errorf(
-			"%s: no execution came to its end: if none failed, nothing was found out: give it more "+
-				"time with -fuzztime",
+			"%s: no execution came to its end: if none failed, nothing was found out: give it "+
+				"more time with -fuzztime",
 			targets[0],
 		)
 	}

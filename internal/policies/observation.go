@@ -82,9 +82,11 @@ func (p *plan) observe(o []float32, r *lockstep.Route, t int, lataccel, action [
 	// NumPy's sum of 20: the first 16 in eight lanes, then the rest.
 	var lanes [8]float64
 	for lane := range lanes {
-		lanes[lane] = (r.TargetLataccel[t-19+lane] - past[1+lane]) + (r.TargetLataccel[t-11+lane] - past[9+lane])
+		lanes[lane] = (r.TargetLataccel[t-19+lane] - past[1+lane]) +
+			(r.TargetLataccel[t-11+lane] - past[9+lane])
 	}
-	errors := ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]))
+	errors := ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
+		((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]))
 	for j := 16; j < history; j++ {
 		errors += r.TargetLataccel[t-19+j] - past[1+j]
 	}

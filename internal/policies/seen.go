@@ -20,7 +20,8 @@ type view struct {
 
 func newView(n *lockstep.Network, r *lockstep.Route) *view {
 	v := &view{network: n, route: r, contract: lockstep.LooksAtObservation(n.Sees)}
-	v.columns[lockstep.SourceTarget], v.columns[lockstep.SourceRoll] = r.TargetLataccel, r.RollLataccel
+	v.columns[lockstep.SourceTarget], v.columns[lockstep.SourceRoll] = r.TargetLataccel,
+		r.RollLataccel
 	v.columns[lockstep.SourceSpeed], v.columns[lockstep.SourceAcceleration] = r.VEgo, r.AEgo
 	if v.contract {
 		v.observation = make([]float32, lockstep.ObservationSize)

@@ -57,7 +57,9 @@ func values(rows int) int { return columns*rows + rows - lockstep.ContextLength 
 func newEntry(name string, file [sha256.Size]byte, r *lockstep.Route) *entry {
 	e := &entry{name: name, file: file, seed: r.Seed, rows: r.Len()}
 	e.data = make([]float64, 0, values(e.rows))
-	for _, column := range [][]float64{r.RollLataccel, r.VEgo, r.AEgo, r.TargetLataccel, r.SteerCommand, r.Draws} {
+	for _, column := range [][]float64{
+		r.RollLataccel, r.VEgo, r.AEgo, r.TargetLataccel, r.SteerCommand, r.Draws,
+	} {
 		e.data = append(e.data, column...)
 	}
 	e.checksum = crc32.Checksum(bytesOf(e.data), castagnoli)

@@ -162,7 +162,10 @@ func (s *aiming) sweep(
 			all[i] = append(all[i], drives)
 		}
 	}
-	for i, result := range s.sim.Simulate(ctx, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}) {
+	for i, result := range s.sim.Simulate(ctx, jobs, lockstep.Options{
+		Shortcuts:  lockstep.CostOnly,
+		Trajectory: true,
+	}) {
 		if result.Err != nil {
 			return nil, result.Err
 		}

@@ -248,7 +248,10 @@ func native(
 	for i, r := range routes {
 		jobs[i] = lockstep.Job{Route: r, Policy: from}
 	}
-	for i, result := range sim.Simulate(ctx, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}) {
+	for i, result := range sim.Simulate(ctx, jobs, lockstep.Options{
+		Shortcuts:  lockstep.CostOnly,
+		Trajectory: true,
+	}) {
 		if result.Err != nil {
 			return nil, result.Err
 		}

@@ -84,7 +84,8 @@ func header(names []string) string {
 		rows = append(rows, fmt.Sprintf(
 			"K(k%s, %d, %d)", strings.TrimPrefix(names[i], "Kind"), len(k.Gains), len(k.Memory)))
 	}
-	return `// Made by internal/tables from lockstep.Kinds: run ` + "`make generate`" + ` and ` + "`make kernels`" + `.
+	return `// Made by internal/tables from lockstep.Kinds: run ` + "`make generate`" + ` and ` +
+		"`make kernels`" + `.
 //
 // The kinds of policies that run on the device: names, and how many gains each has and
 // how many numbers it remembers. A kind's number is its place here. The host compares

@@ -87,7 +87,9 @@ type Error struct {
 	Reason error
 }
 
-func (e *Error) Error() string { return "not run for want of " + e.Want.Name + ": " + e.Reason.Error() }
+func (e *Error) Error() string {
+	return "not run for want of " + e.Want.Name + ": " + e.Reason.Error()
+}
 
 func (e *Error) Unwrap() error { return e.Reason }
 

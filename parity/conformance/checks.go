@@ -100,7 +100,9 @@ func (s *suite) shortcuts() {
 func (s *suite) draws() {
 	base := short(s.routes[2], 103)
 	var jobs []lockstep.Job
-	for _, draws := range [][]float64{nil, base.Draws, base.Draws[:10], lockstep.Draws(base.Seed+1, 83)} {
+	for _, draws := range [][]float64{
+		nil, base.Draws, base.Draws[:10], lockstep.Draws(base.Seed+1, 83),
+	} {
 		for _, seed := range []uint32{base.Seed, 0, math.MaxUint32} {
 			r := *base
 			r.Seed, r.Draws = seed, draws
@@ -118,7 +120,10 @@ func (s *suite) draws() {
 // predictions to half a m/s² around the lataccel before.
 func (s *suite) clipping() {
 	var jobs []lockstep.Job
-	for _, answer := range []float64{math.Inf(1), math.Inf(-1), 1e300, -1e300, 2, -2, math.Nextafter(2, 3), math.Nextafter(2, 0), math.Copysign(0, -1), math.SmallestNonzeroFloat64} {
+	for _, answer := range []float64{
+		math.Inf(1), math.Inf(-1), 1e300, -1e300, 2, -2, math.Nextafter(2, 3), math.Nextafter(2, 0),
+		math.Copysign(0, -1), math.SmallestNonzeroFloat64,
+	} {
 		jobs = append(
 			jobs,
 			lockstep.Job{

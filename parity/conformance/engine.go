@@ -90,7 +90,9 @@ func (h *holder) errorf(format string, args ...any) {
 func (h *holder) run(tasks []parity.RolloutTask) []shown {
 	all := make([]shown, len(tasks))
 	s := h.engine.Schema()
-	for i, end := range h.engine.Run(h.ctx, tasks, func(i int, step *schema.Step) { h.observe(s, tasks, all, i, step) }) {
+	for i, end := range h.engine.Run(
+		h.ctx, tasks, func(i int, step *schema.Step) { h.observe(s, tasks, all, i, step) },
+	) {
 		if i < 0 || i >= len(tasks) {
 			h.errorf("an end of rollout %d, there are %d", i, len(tasks))
 			continue

@@ -127,7 +127,8 @@ func (d *driver) observe(p lockstep.Stepper) {
 			continue
 		}
 		places = append(places, lockstep.Place{Rollout: i, Step: at - lockstep.ControlStartIdx})
-		for k, step := range d.want[i].steps[lockstep.ControlStartIdx-lockstep.ContextLength : at-lockstep.ContextLength] {
+		const first = lockstep.ControlStartIdx - lockstep.ContextLength
+		for k, step := range d.want[i].steps[first : at-lockstep.ContextLength] {
 			e.Lataccel[i*steps+k], e.Action[i*steps+k] = step.Lataccel, step.Action
 		}
 	}
@@ -214,12 +215,16 @@ func (d *driver) snapshots() {
 		}
 	}
 	for what, change := range map[string]func(*lockstep.Snapshot){
-		"of another profile":      func(s *lockstep.Snapshot) { s.Profile.Exp = lockstep.ExpF - s.Profile.Exp + lockstep.ExpU },
-		"of another model":        func(s *lockstep.Snapshot) { s.Model = "another" },
-		"with a rollout too few":  func(s *lockstep.Snapshot) { s.Rollouts = s.Rollouts[1:] },
-		"of another route":        func(s *lockstep.Snapshot) { s.Rollouts[1].Route = "elsewhere" },
-		"with a lataccel too few": func(s *lockstep.Snapshot) { s.Rollouts[1].Lataccel = s.Rollouts[1].Lataccel[1:] },
-		"without a PID's memory":  func(s *lockstep.Snapshot) { s.Rollouts[0].Policy = nil },
+		"of another profile": func(s *lockstep.Snapshot) {
+			s.Profile.Exp = lockstep.ExpF - s.Profile.Exp + lockstep.ExpU
+		},
+		"of another model":       func(s *lockstep.Snapshot) { s.Model = "another" },
+		"with a rollout too few": func(s *lockstep.Snapshot) { s.Rollouts = s.Rollouts[1:] },
+		"of another route":       func(s *lockstep.Snapshot) { s.Rollouts[1].Route = "elsewhere" },
+		"with a lataccel too few": func(s *lockstep.Snapshot) {
+			s.Rollouts[1].Lataccel = s.Rollouts[1].Lataccel[1:]
+		},
+		"without a PID's memory": func(s *lockstep.Snapshot) { s.Rollouts[0].Policy = nil },
 	} {
 		shot := d.snapshot(p, 0)
 		if change(shot); p.Restore(context.Background(), shot) == nil {

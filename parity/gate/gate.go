@@ -642,8 +642,8 @@ var targets = []struct {
 	},
 	{
 		"test-platforms",
-		"The program and its tests for each platform, vetted and linked; Windows under Wine.", false,
-		[]string{"cmd/lockstep", "internal/fileio", "scripts"}, "",
+		"The program and its tests for each platform, vetted and linked; Windows under Wine.",
+		false, []string{"cmd/lockstep", "internal/fileio", "scripts"}, "",
 	},
 	{
 		kernelsCheck, "The CUDA kernels are what nvcc makes of their sources.", true,
@@ -766,7 +766,9 @@ const sampleSize = 10
 func sample(faults []mutants.Fault, change verdict.Change) []mutants.Fault {
 	var touched, others []mutants.Fault
 	turns, turn := map[string]int{}, map[string]int{} // which one of its engine a fault is, by name
-	for _, i := range rand.New(rand.NewChaCha8(sha256.Sum256([]byte(change.Head)))).Perm(len(faults)) {
+	for _, i := range rand.New(
+		rand.NewChaCha8(sha256.Sum256([]byte(change.Head))),
+	).Perm(len(faults)) {
 		f, kind := faults[i], faults[i].Engine
 		if f.Test != "" {
 			kind = "tests"

@@ -67,7 +67,9 @@ type CaseColumn []parity.Float
 
 // MarshalJSON writes the array or the value.
 func (c CaseColumn) MarshalJSON() ([]byte, error) {
-	other := func(x parity.Float) bool { return math.Float64bits(float64(x)) != math.Float64bits(float64(c[0])) }
+	other := func(x parity.Float) bool {
+		return math.Float64bits(float64(x)) != math.Float64bits(float64(c[0]))
+	}
 	if len(c) == 0 || slices.ContainsFunc(c, other) {
 		return json.Marshal(append([]parity.Float{}, c...))
 	}
@@ -133,7 +135,10 @@ func (p *player) Update(_, _ float64, _ lockstep.State, _ lockstep.FuturePlan) f
 // controller gave. Those before ControlStartIdx, which nothing depends on, are 0.
 func Freeze(ctx context.Context, sim lockstep.Simulator, job lockstep.Job) (lockstep.Job, error) {
 	job.Observe, job.Teacher = nil, nil
-	for _, r := range sim.Simulate(ctx, []lockstep.Job{job}, lockstep.Options{Shortcuts: lockstep.FullTrajectory, Trajectory: true}) {
+	for _, r := range sim.Simulate(ctx, []lockstep.Job{job}, lockstep.Options{
+		Shortcuts:  lockstep.FullTrajectory,
+		Trajectory: true,
+	}) {
 		if r.Err != nil {
 			return job, r.Err
 		}

@@ -260,7 +260,9 @@ func ParseShortcuts(words []string) (s lockstep.Shortcuts, err error) {
 type Shortcuts lockstep.Shortcuts
 
 // MarshalJSON writes the words.
-func (s Shortcuts) MarshalJSON() ([]byte, error) { return json.Marshal(Words(lockstep.Shortcuts(s))) }
+func (s Shortcuts) MarshalJSON() ([]byte, error) {
+	return json.Marshal(Words(lockstep.Shortcuts(s)))
+}
 
 // UnmarshalJSON is the inverse of MarshalJSON.
 func (s *Shortcuts) UnmarshalJSON(data []byte) error {

@@ -127,7 +127,8 @@ func newChosen(s *schema.Step) *chosen {
 func (c *chosen) wrong(name string) string {
 	right := sort.Search(len(c.cdf), func(i int) bool { return c.cdf[i] > c.draw })
 	switch {
-	case !(c.cdf[0] >= 0) || !slices.IsSorted(c.cdf) || right == len(c.cdf): // NaN is less than all numbers
+	// NaN is less than all numbers
+	case !(c.cdf[0] >= 0) || !slices.IsSorted(c.cdf) || right == len(c.cdf):
 		return name + " is none"
 	case int64(right) != c.token:
 		return fmt.Sprintf("%s gives token %d, not %d", name, right, c.token)

@@ -243,7 +243,9 @@ func edgeDraws(
 			}
 		},
 	}
-	for _, result := range sim.Simulate(ctx, []lockstep.Job{probe}, lockstep.Options{Shortcuts: lockstep.AllSteps}) {
+	for _, result := range sim.Simulate(
+		ctx, []lockstep.Job{probe}, lockstep.Options{Shortcuts: lockstep.AllSteps},
+	) {
 		if result.Err != nil {
 			return draws, fmt.Errorf("where the edges of the CDF are: %w", result.Err)
 		}

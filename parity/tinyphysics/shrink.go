@@ -107,7 +107,9 @@ func fewerRows(s *shrinker) {
 
 // shortcuts leaves out all work that is not needed for the divergence.
 func shortcuts(s *shrinker) {
-	for _, bit := range []lockstep.Shortcuts{lockstep.StopAtCostEnd, lockstep.SkipWarmup, lockstep.LastPosition} {
+	for _, bit := range []lockstep.Shortcuts{
+		lockstep.StopAtCostEnd, lockstep.SkipWarmup, lockstep.LastPosition,
+	} {
 		if lockstep.Shortcuts(s.Best.Shortcuts)&bit == 0 {
 			try(s, func(c *DriveCase) { c.Shortcuts |= Shortcuts(bit) })
 		}

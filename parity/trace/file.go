@@ -75,7 +75,8 @@ func (f *File) Rehash(h schema.Hash) error {
 	}
 	if f.Hashed != 0 {
 		return fmt.Errorf(
-			"%s holds digests of kind %s, not %s, and %w: write it again with the other, or in full",
+			"%s holds digests of kind %s, not %s, and %w: write it again with the other, or in "+
+				"full",
 			f.Name, f.hash, h, ErrHashed,
 		)
 	}
@@ -91,7 +92,8 @@ func (f *File) Step(r *RecordedRollout, i int) (*schema.Step, error) {
 		s.Sum(f.hash)
 	}
 	if err == nil &&
-		(record[0] != kindStep || s.Index != known.Index || s.Has != known.Has || !slices.Equal(s.Bits, known.Bits)) {
+		(record[0] != kindStep || s.Index != known.Index ||
+			s.Has != known.Has || !slices.Equal(s.Bits, known.Bits)) {
 		err = errors.New("the file has changed since it was opened")
 	}
 	if err != nil {

@@ -90,7 +90,10 @@ func (r *GateResult) junit() node {
 	for i := range r.Checks {
 		c, n := &r.Checks[i], map[string]int{}
 		var properties []node
-		for _, p := range [][2]string{{"outcome", c.Outcome}, {"command", c.Command}, {"base", r.Change.Base}, {"commit", r.Change.Head}} {
+		for _, p := range [][2]string{
+			{"outcome", c.Outcome}, {"command", c.Command}, {"base", r.Change.Base},
+			{"commit", r.Change.Head},
+		} {
 			properties = append(
 				properties, newNode("property", "", nil, "name", p[0], "value", p[1]))
 		}

@@ -77,7 +77,9 @@ func collect(t *task, s *simulator, q collectRequest, _ []byte) (any, error) {
 	if err != nil {
 		return nil, usage(err)
 	}
-	n, steps := figures.Ended(jobs, lockstep.CostOnly, func(i int) bool { return e.Results[i].Err != nil })
+	n, steps := figures.Ended(
+		jobs, lockstep.CostOnly, func(i int) bool { return e.Results[i].Err != nil },
+	)
 	s.counts.Rolled(begin, n, steps)
 	answer.Handle, answer.Inputs = put(left), e.Inputs()
 	for i, result := range e.Results {

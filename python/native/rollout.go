@@ -140,7 +140,9 @@ func rollout(t *task, s *simulator, q rolloutRequest, buffer []byte) (_ any, err
 		}
 		t.done.Add(1)
 	}
-	n, steps := figures.Ended(jobs, options.Shortcuts, func(i int) bool { return answer.Errors[i] != nil })
+	n, steps := figures.Ended(
+		jobs, options.Shortcuts, func(i int) bool { return answer.Errors[i] != nil },
+	)
 	s.counts.Rolled(begin, n, steps)
 	return answer, nil
 }

@@ -275,7 +275,9 @@ func columns(_ *task, all routes, _ nothing, buffer []byte) (any, error) {
 		return nil, err
 	}
 	for _, r := range all {
-		for _, column := range [][]float64{r.RollLataccel, r.VEgo, r.AEgo, r.TargetLataccel, r.SteerCommand} {
+		for _, column := range [][]float64{
+			r.RollLataccel, r.VEgo, r.AEgo, r.TargetLataccel, r.SteerCommand,
+		} {
 			out = out[copy(out, column):]
 		}
 	}

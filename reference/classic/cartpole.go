@@ -62,7 +62,8 @@ func (c *cartPole) move(a action) bool {
 	costheta := libm.Cos(c.theta)
 	sintheta := libm.Sin(c.theta)
 
-	temp := (force + float64(float64(poleMassLength*float64(c.thetaDot*c.thetaDot))*sintheta)) / totalMass
+	temp := (force + float64(float64(poleMassLength*float64(c.thetaDot*c.thetaDot))*sintheta)) /
+		totalMass
 	thetaacc := (float64(gravity*sintheta) - float64(costheta*temp)) /
 		(length * (4.0/3.0 - float64(massPole*float64(costheta*costheta))/totalMass))
 	xacc := temp - float64(float64(poleMassLength*thetaacc)*costheta)/totalMass

@@ -314,7 +314,9 @@ func inputs() []Operation {
 			Name: "csvexact", Line: "`read_csv`", Draws: texts, Tries: 20_000,
 			Right: func(_ *Arithmetic, v vectors.Vector) any { return exact(v) },
 			Others: map[string]func(v vectors.Vector) any{
-				"a rounding for each digit": func(v vectors.Vector) any { return []float64{csv2(&Arithmetic{}, v.Text("text"))} },
+				"a rounding for each digit": func(v vectors.Vector) any {
+					return []float64{csv2(&Arithmetic{}, v.Text("text"))}
+				},
 			},
 		},
 		{
@@ -488,7 +490,8 @@ func random() []Operation {
 				return []int64{choose(a, cdf(a, v.Float32s("p")), v.Float64("u"))}
 			},
 			Others: map[string]func(v vectors.Vector) any{
-				"the draw is multiplied by the last, not the sums divided": func(v vectors.Vector) any {
+				"the draw is multiplied by the last, " +
+					"not the sums divided": func(v vectors.Vector) any {
 					p := v.Float32s("p")
 					c := make([]float64, len(p))
 					var s float64
@@ -566,7 +569,9 @@ func tokens() []Operation {
 					return args("token", []int64{int64(r.IntN(1024))})
 				},
 			},
-			Right: func(a *Arithmetic, v vectors.Vector) any { return []float64{bins(a)[v.Int("token")]} },
+			Right: func(a *Arithmetic, v vectors.Vector) any {
+				return []float64{bins(a)[v.Int("token")]}
+			},
 		},
 		{
 			Name: "encode", Line: "encode", Tries: 30_000,

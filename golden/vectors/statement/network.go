@@ -59,7 +59,8 @@ func products() []Operation {
 				return []float32{c}
 			},
 			Others: map[string]func(v vectors.Vector) any{
-				"the chain goes on in the second panel, which is all that is scaled": func(v vectors.Vector) any {
+				"the chain goes on in the second panel, " +
+					"which is all that is scaled": func(v vectors.Vector) any {
 					x, y := v.Float32s("a"), v.Float32s("b")
 					acc := 0.5 * (&Arithmetic{}).dot("", x[:256], y[:256])
 					for k := 256; k < len(x); k++ {
@@ -109,7 +110,8 @@ func products() []Operation {
 				return []float32{a.dot("chain of 20", v.Float32s("a"), v.Float32s("b"))}
 			},
 			Others: map[string]func(v vectors.Vector) any{
-				"groups of four, not fused, as ONNX Runtime has it for a single row": func(v vectors.Vector) any {
+				"groups of four, not fused, " +
+					"as ONNX Runtime has it for a single row": func(v vectors.Vector) any {
 					w, x := v.Float32s("a"), v.Float32s("b")
 					var c float32
 					for k := 0; k < 20; k += 4 {
@@ -353,9 +355,13 @@ func elementary() []Operation {
 		{
 			Name: "exp512", Line: "softmax's e^x", Right: one(exp512), Tries: 6_000_000,
 			Others: map[string]func(v vectors.Vector) any{
-				"that of AVX2":       func(v vectors.Vector) any { return []float32{exp256(&Arithmetic{}, v.Float32("x"))} },
-				"correctly rounded":  libm,
-				"NumPy's, not fused": func(v vectors.Vector) any { return []float32{expNumPy(&Arithmetic{}, v.Float32("x"), u)} },
+				"that of AVX2": func(v vectors.Vector) any {
+					return []float32{exp256(&Arithmetic{}, v.Float32("x"))}
+				},
+				"correctly rounded": libm,
+				"NumPy's, not fused": func(v vectors.Vector) any {
+					return []float32{expNumPy(&Arithmetic{}, v.Float32("x"), u)}
+				},
 			},
 			Draws: []func(r *rand.Rand) map[string]any{
 				uniform(-88, 0),
@@ -367,7 +373,9 @@ func elementary() []Operation {
 		{
 			Name: "exp256", Line: "softmax's e^x", Right: one(exp256), Tries: 6_000_000,
 			Others: map[string]func(v vectors.Vector) any{
-				"that of AVX-512":   func(v vectors.Vector) any { return []float32{exp512(&Arithmetic{}, v.Float32("x"))} },
+				"that of AVX-512": func(v vectors.Vector) any {
+					return []float32{exp512(&Arithmetic{}, v.Float32("x"))}
+				},
 				"correctly rounded": libm,
 			},
 			Draws: []func(r *rand.Rand) map[string]any{
@@ -435,7 +443,9 @@ func elementary() []Operation {
 			Right: one(func(a *Arithmetic, x float32) float32 { return expNumPy(a, x, u) }),
 			Others: map[string]func(v vectors.Vector) any{
 				"correctly rounded": libm,
-				"ONNX Runtime's":    func(v vectors.Vector) any { return []float32{exp512(&Arithmetic{}, min(v.Float32("x"), 88))} },
+				"ONNX Runtime's": func(v vectors.Vector) any {
+					return []float32{exp512(&Arithmetic{}, min(v.Float32("x"), 88))}
+				},
 			},
 			Draws: []func(r *rand.Rand) map[string]any{
 				uniform(-104, 0),
@@ -463,9 +473,15 @@ func elementary() []Operation {
 			First: append(allVariants(), args("x", []float32{-0x1.f8cbb2p+5})), Tries: 100_000,
 			Right: one(expLibrary),
 			Others: map[string]func(v vectors.Vector) any{
-				"that of x86-64":        func(v vectors.Vector) any { return []float32{expNumPy(&Arithmetic{}, v.Float32("x"), u)} },
-				"that of x86-64, fused": func(v vectors.Vector) any { return []float32{expNumPy(&Arithmetic{}, v.Float32("x"), f)} },
-				"ONNX Runtime's":        func(v vectors.Vector) any { return []float32{exp512(&Arithmetic{}, min(v.Float32("x"), 88))} },
+				"that of x86-64": func(v vectors.Vector) any {
+					return []float32{expNumPy(&Arithmetic{}, v.Float32("x"), u)}
+				},
+				"that of x86-64, fused": func(v vectors.Vector) any {
+					return []float32{expNumPy(&Arithmetic{}, v.Float32("x"), f)}
+				},
+				"ONNX Runtime's": func(v vectors.Vector) any {
+					return []float32{exp512(&Arithmetic{}, min(v.Float32("x"), 88))}
+				},
 			},
 			Draws: []func(r *rand.Rand) map[string]any{
 				uniform(-104, 0),

@@ -209,7 +209,14 @@ func ties() (draws []func(r *rand.Rand) map[string]any) {
 		draws = append(draws, func(r *rand.Rand) map[string]any {
 			m := seen(r)
 			s := row{t: len(m["lataccel"].([]float64))}
-			for name, column := range map[string]*[]float64{"target": &s.target, "roll": &s.roll, "speed": &s.speed, "acceleration": &s.acceleration, "lataccel": &s.lataccel, "action": &s.action} {
+			for name, column := range map[string]*[]float64{
+				"target":       &s.target,
+				"roll":         &s.roll,
+				"speed":        &s.speed,
+				"acceleration": &s.acceleration,
+				"lataccel":     &s.lataccel,
+				"action":       &s.action,
+			} {
 				*column = m[name].([]float64)
 			}
 			low := float32(r.Float64())

@@ -61,7 +61,9 @@ func sine() []Operation {
 			return []float64{sin(a, v.Float64("roll")) * a.c64("gravity", 9.81)}
 		},
 		Others: map[string]func(v vectors.Vector) any{
-			"Go's sine": func(v vectors.Vector) any { return []float64{math.Sin(v.Float64("roll")) * 9.81} },
+			"Go's sine": func(v vectors.Vector) any {
+				return []float64{math.Sin(v.Float64("roll")) * 9.81}
+			},
 		},
 	}}
 }

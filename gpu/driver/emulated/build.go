@@ -295,7 +295,8 @@ func findCompiler() (path, version string, err error) {
 	path, err = exec.LookPath(name)
 	if err != nil {
 		return "", "", fmt.Errorf(
-			"running the kernels on the CPU needs a C++ compiler: install g++ (Debian, Ubuntu: apt install g++) or name another in CXX: %w",
+			"running the kernels on the CPU needs a C++ compiler: install g++ (Debian, Ubuntu: "+
+				"apt install g++) or name another in CXX: %w",
 			err,
 		)
 	}

@@ -50,7 +50,8 @@ import (
 	"lockstep/routefile"
 )
 
-const usage = `usage: record [-deadline 9m] [-rehearse] first OUT | tests OUT | challenge OUT | sanitize TOOL OUT | ptx OUT | bench OUT | profile OUT`
+const usage = `usage: record [-deadline 9m] [-rehearse] first OUT | tests OUT | challenge OUT | ` +
+	`sanitize TOOL OUT | ptx OUT | bench OUT | profile OUT`
 
 func main() {
 	deadline := flag.Duration("deadline", 9*time.Minute, "when the verb ends")
@@ -341,7 +342,8 @@ var noFinding = regexp.MustCompile(`COMPUTE-SANITIZER|SUMMARY|^Program hit `)
 
 // unable are what compute-sanitizer says where it cannot work.
 var unable = regexp.MustCompile(
-	`(?i)not supported|unable to|timed? ?out|no attachable process|internal sanitizer error|target application (terminated|returned an error) before`,
+	`(?i)not supported|unable to|timed? ?out|no attachable process|internal sanitizer ` +
+		`error|target application (terminated|returned an error) before`,
 )
 
 // sanitize runs TestShort under one of compute-sanitizer's tools. What the tool
@@ -373,7 +375,9 @@ func (r *recorder) sanitized(ctx context.Context, tool, sanitizer string) hardwa
 			}
 		}
 		return nil
-	}, sanitizer, "--tool", tool, "--report-api-errors", "no", "--error-exitcode", fmt.Sprint(sanitizerFound), "./gpu.test", "-test.run=^TestShort$", "-test.v", "-test.timeout=0")
+	}, sanitizer, "--tool", tool, "--report-api-errors", "no",
+		"--error-exitcode", fmt.Sprint(sanitizerFound),
+		"./gpu.test", "-test.run=^TestShort$", "-test.v", "-test.timeout=0")
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
@@ -648,7 +652,10 @@ func rollouts(
 	}
 	defer s.Close()
 	out := make([]lockstep.Result, len(jobs))
-	for i, r := range s.Simulate(ctx, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}) {
+	for i, r := range s.Simulate(ctx, jobs, lockstep.Options{
+		Shortcuts:  lockstep.CostOnly,
+		Trajectory: true,
+	}) {
 		if r.Err != nil {
 			return nil, r.Err
 		}
@@ -721,7 +728,15 @@ func writePeer(folder, modelPath string, jobs []lockstep.Job, exact []lockstep.R
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	for name, data := range map[string]any{"weights.f32": kernels.Pack(weights), "columns.f64": columns, "steer.f64": steer, "draws.f64": draws, "costs.f64": totals, "lataccel.f64": lataccels, "shape.json": shape} {
+	for name, data := range map[string]any{
+		"weights.f32":  kernels.Pack(weights),
+		"columns.f64":  columns,
+		"steer.f64":    steer,
+		"draws.f64":    draws,
+		"costs.f64":    totals,
+		"lataccel.f64": lataccels,
+		"shape.json":   shape,
+	} {
 		var b bytes.Buffer
 		if err := binary.Write(&b, binary.LittleEndian, data); err != nil {
 			return err
@@ -757,7 +772,10 @@ func (r *recorder) profile(ctx context.Context) error {
 		o.Note = fmt.Sprintf("ncu wrote no report: %v", err)
 		return r.note(&r.evidence.Others, o)
 	}
-	for page, args := range map[string][]string{"details.txt": {"--page", "details"}, "source.csv": {"--page", "source", "--csv"}} {
+	for page, args := range map[string][]string{
+		"details.txt": {"--page", "details"},
+		"source.csv":  {"--page", "source", "--csv"},
+	} {
 		f, err := os.Create(base + "." + page + ".gz")
 		if err != nil {
 			return err
@@ -862,9 +880,11 @@ func measure(
 		}
 		t := s.Stats().Sub(before)
 		if kernel := t.Kernel.Seconds(); run == 0 || kernel < f.Kernel {
-			f.Kernel, f.Upload, f.Download, f.Wall = kernel, t.Upload.Seconds(), t.Download.Seconds(), t.Wall.Seconds()
+			f.Kernel, f.Upload, f.Download, f.Wall = kernel, t.Upload.Seconds(),
+				t.Download.Seconds(), t.Wall.Seconds()
 		}
-		f.Launches, f.UploadBytes, f.DownloadBytes, f.Sampled, f.Serial = t.Launches, t.UploadBytes, t.DownloadBytes, t.Sampled, t.Serial
+		f.Launches, f.UploadBytes, f.DownloadBytes, f.Sampled, f.Serial = t.Launches, t.UploadBytes,
+			t.DownloadBytes, t.Sampled, t.Serial
 	}
 	return f, costs, nil
 }

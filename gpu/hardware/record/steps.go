@@ -87,7 +87,8 @@ func (r *recorder) verb(words []string) (func(context.Context) error, error) {
 	if len(words) == 2 && verbs[words[0]] != nil {
 		return verbs[words[0]], nil
 	}
-	if len(words) == 3 && words[0] == "sanitize" && slices.Contains(hardware.Sanitizers(), words[1]) {
+	if len(words) == 3 && words[0] == "sanitize" &&
+		slices.Contains(hardware.Sanitizers(), words[1]) {
 		return func(ctx context.Context) error { return r.sanitize(ctx, words[1]) }, nil
 	}
 	return nil, fmt.Errorf(

@@ -163,7 +163,10 @@ func enterRow(folder, commit string, seed uint64, s *score) error {
 
 // strict is whether a living mutant of a change is red: of engines and of arithmetic.
 func strict(folder string) bool {
-	for _, name := range []string{"reference", "batched", "gpu", "internal/f32", "internal/libm", "internal/pandas", "internal/policies"} {
+	for _, name := range []string{
+		"reference", "batched", "gpu", "internal/f32", "internal/libm", "internal/pandas",
+		"internal/policies",
+	} {
 		if folder == name || strings.HasPrefix(folder, name+"/") {
 			return true
 		}

@@ -97,11 +97,13 @@ func library() (string, error) {
 func download(folder, platform string) error {
 	arguments := []string{
 		"download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:",
-		"--platform", platform, "--python-version", "3.11", "--implementation", "cp", "--abi", "cp311",
-		"--dest", folder, "onnxruntime==" + ortlib.Version,
+		"--platform", platform, "--python-version", "3.11", "--implementation", "cp",
+		"--abi", "cp311", "--dest", folder, "onnxruntime==" + ortlib.Version,
 	}
 	var failures []string
-	for _, client := range [][]string{{"python3", "-m", "pip"}, {"pip3"}, {"pip"}, {"python", "-m", "pip"}} {
+	for _, client := range [][]string{
+		{"python3", "-m", "pip"}, {"pip3"}, {"pip"}, {"python", "-m", "pip"},
+	} {
 		output, err := exec.Command(client[0], append(client[1:], arguments...)...).CombinedOutput()
 		if err == nil {
 			return nil

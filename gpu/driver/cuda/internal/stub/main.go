@@ -92,7 +92,8 @@ static void *find(const char *name) {
 
 /* missing is the answer where there is no driver, or it lacks the function. */
 static CUresult missing(void) {
-  return library == NULL ? CUDA_ERROR_SHARED_OBJECT_INIT_FAILED : CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND;
+  return library == NULL ? CUDA_ERROR_SHARED_OBJECT_INIT_FAILED
+                         : CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND;
 }
 
 /* The first call is that of gorgonia.org/cu before main, which ends the process on
