@@ -14,13 +14,15 @@
 namespace machine {
 
 Thread::Thread(const void *argument)
-    : block(own()), tid(lockstep::cpu::thread_index.x), ntid(lockstep::cpu::block_size.x), ctaid(lockstep::cpu::block_index.x),
+    : block(own()), tid(lockstep::cpu::thread_index.x), ntid(lockstep::cpu::block_size.x),
+      ctaid(lockstep::cpu::block_index.x),
       argument((const uint8_t *)argument) {
   memset(local, 0xff, sizeof local);
 }
 
 void Thread::stop(int at, const char *what) {
-  lockstep::cpu::stop("block " + std::to_string(ctaid) + ", thread " + std::to_string(tid) + ", at " + lockstep::cpu::watch->place(at) + ": " + what);
+  lockstep::cpu::stop("block " + std::to_string(ctaid) + ", thread " + std::to_string(tid) +
+                      ", at " + lockstep::cpu::watch->place(at) + ": " + what);
 }
 uint32_t Thread::constant2(const uint8_t *table, uint32_t bytes, uint32_t offset, int at) {
   if (offset % 4 != 0 || offset + 4 > bytes) stop(at, "reads beyond constant bank 2");
@@ -28,7 +30,9 @@ uint32_t Thread::constant2(const uint8_t *table, uint32_t bytes, uint32_t offset
 }
 uint32_t Thread::constant0(uint32_t offset, int at) {
   constexpr uint32_t kArgument = 0x210;
-  if (offset >= kArgument) return load<uint32_t>(read_global((uint64_t)argument + (offset - kArgument), 4, at));
+  if (offset >= kArgument) {
+    return load<uint32_t>(read_global((uint64_t)argument + (offset - kArgument), 4, at));
+  }
   switch (offset) {
     case 0: return ntid;
     case 0x20: return (uint32_t)kLocalWindow;
@@ -44,9 +48,11 @@ void Thread::barrier(int at) { lockstep::cpu::barrier("", at, path); }
 
 namespace {
 
-[[noreturn]] void refuse(Thread &t, const char *space, uint64_t address, int bytes, bool write, int at, const char *what) {
+[[noreturn]] void refuse(Thread &t, const char *space, uint64_t address, int bytes, bool write,
+                         int at, const char *what) {
   char text[200];
-  snprintf(text, sizeof text, "%s%d bytes of %s memory at 0x%llx: %s", write ? "writing " : "reading ", bytes, space, (unsigned long long)address, what);
+  snprintf(text, sizeof text, "%s%d bytes of %s memory at 0x%llx: %s",
+           write ? "writing " : "reading ", bytes, space, (unsigned long long)address, what);
   t.stop(at, text);
 }
 
@@ -81,24 +87,40 @@ uint8_t *in_global(Thread &t, uint64_t address, int bytes, bool write, int at) {
 }
 
 uint8_t *in_generic(Thread &t, uint64_t address, int bytes, bool write, int at) {
-  if (address >> 32 == kSharedWindow >> 32) return in_shared(t, (uint32_t)address, bytes, write, at);
+  if (address >> 32 == kSharedWindow >> 32) {
+    return in_shared(t, (uint32_t)address, bytes, write, at);
+  }
   if (address >> 32 == kLocalWindow >> 32) return t.at_local(address, bytes, at);
   return in_global(t, address, bytes, write, at);
 }
 
 }  // namespace
 
-const uint8_t *Thread::read_shared(uint32_t a, int bytes, int at) { return in_shared(*this, a, bytes, false, at); }
-uint8_t *Thread::write_shared(uint32_t a, int bytes, int at) { return in_shared(*this, a, bytes, true, at); }
-const uint8_t *Thread::read_global(uint64_t a, int bytes, int at) { return in_global(*this, a, bytes, false, at); }
-uint8_t *Thread::write_global(uint64_t a, int bytes, int at) { return in_global(*this, a, bytes, true, at); }
-const uint8_t *Thread::read_generic(uint64_t a, int bytes, int at) { return in_generic(*this, a, bytes, false, at); }
-uint8_t *Thread::write_generic(uint64_t a, int bytes, int at) { return in_generic(*this, a, bytes, true, at); }
+const uint8_t *Thread::read_shared(uint32_t a, int bytes, int at) {
+  return in_shared(*this, a, bytes, false, at);
+}
+uint8_t *Thread::write_shared(uint32_t a, int bytes, int at) {
+  return in_shared(*this, a, bytes, true, at);
+}
+const uint8_t *Thread::read_global(uint64_t a, int bytes, int at) {
+  return in_global(*this, a, bytes, false, at);
+}
+uint8_t *Thread::write_global(uint64_t a, int bytes, int at) {
+  return in_global(*this, a, bytes, true, at);
+}
+const uint8_t *Thread::read_generic(uint64_t a, int bytes, int at) {
+  return in_generic(*this, a, bytes, false, at);
+}
+uint8_t *Thread::write_generic(uint64_t a, int bytes, int at) {
+  return in_generic(*this, a, bytes, true, at);
+}
 
 uint8_t *Thread::at_local(uint64_t address, int bytes, int at) {
   const uint32_t a = (uint32_t)address;
   if (a % (uint32_t)bytes != 0) refuse(*this, "local", address, bytes, false, at, "not aligned");
-  if ((uint64_t)a + (uint64_t)bytes > frame) refuse(*this, "local", address, bytes, false, at, "out of bounds");
+  if ((uint64_t)a + (uint64_t)bytes > frame) {
+    refuse(*this, "local", address, bytes, false, at, "out of bounds");
+  }
   return local + a;
 }
 

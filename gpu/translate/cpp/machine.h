@@ -37,7 +37,9 @@ struct Thread {
   const uint8_t *read_global(uint64_t address, int bytes, int at);
   uint8_t *write_global(uint64_t address, int bytes, int at);
   uint8_t *at_local(uint64_t address, int bytes, int at);
-  const uint8_t *read_local(uint64_t address, int bytes, int at) { return at_local(address, bytes, at); }
+  const uint8_t *read_local(uint64_t address, int bytes, int at) {
+    return at_local(address, bytes, at);
+  }
   uint8_t *write_local(uint64_t address, int bytes, int at) { return at_local(address, bytes, at); }
   const uint8_t *read_generic(uint64_t address, int bytes, int at);
   uint8_t *write_generic(uint64_t address, int bytes, int at);
@@ -49,7 +51,9 @@ struct Thread {
   void barrier(int at);
   [[noreturn]] void stop(int at, const char *what);
 
-  void branch(int at, bool taken) { path = (path ^ (uint64_t)(2 * at + taken)) * 0x9e3779b97f4a7c15ull; }
+  void branch(int at, bool taken) {
+    path = (path ^ (uint64_t)(2 * at + taken)) * 0x9e3779b97f4a7c15ull;
+  }
 };
 
 // A Frame is a function's local memory.
@@ -96,7 +100,9 @@ inline float root(float a) { return __builtin_sqrtf(a); }
 inline double root(double a) { return __builtin_sqrt(a); }
 
 // Flushes a subnormal number to zero.
-inline float ftz(float x) { return (bits<uint32_t>(x) & 0x7f800000u) == 0 ? f32(bits<uint32_t>(x) & 0x80000000u) : x; }
+inline float ftz(float x) {
+  return (bits<uint32_t>(x) & 0x7f800000u) == 0 ? f32(bits<uint32_t>(x) & 0x80000000u) : x;
+}
 
 // Rounded down, up, or to zero.
 enum Rounding { kDown, kUp, kZero };
@@ -111,10 +117,15 @@ inline float extreme(float a, float b, bool least) {
   if (a != a && b != b) return f32(0x7fffffffu);
   if (a != a) return b;
   if (b != b) return a;
-  if (a == b) return f32(least ? bits<uint32_t>(a) | bits<uint32_t>(b) : bits<uint32_t>(a) & bits<uint32_t>(b));
+  if (a == b) {
+    return f32(least ? bits<uint32_t>(a) | bits<uint32_t>(b)
+                     : bits<uint32_t>(a) & bits<uint32_t>(b));
+  }
   return (a < b) == least ? a : b;
 }
-inline float extreme_nan(float a, float b, bool least) { return a != a || b != b ? f32(0x7fffffffu) : extreme(a, b, least); }
+inline float extreme_nan(float a, float b, bool least) {
+  return a != a || b != b ? f32(0x7fffffffu) : extreme(a, b, least);
+}
 inline double greatest(double a, double b) {
   if (a != a) return b;
   if (b != b) return a;
@@ -126,7 +137,9 @@ inline double greatest(double a, double b) {
 template <class T>
 inline T divisor(Thread &t, int at, T a, T b) {
   if (b == 0) t.stop(at, "divides an integer by zero");
-  if ((T)-1 < (T)0 && b == (T)-1 && a == (T)((uint64_t)1 << (sizeof a * 8 - 1))) t.stop(at, "divides the least integer by -1");
+  if ((T)-1 < (T)0 && b == (T)-1 && a == (T)((uint64_t)1 << (sizeof a * 8 - 1))) {
+    t.stop(at, "divides the least integer by -1");
+  }
   return b;
 }
 

@@ -25,7 +25,8 @@ void change(T *&p, int64_t n, bool give) {
     p = nullptr;
     return;
   }
-  void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) {
     fprintf(stderr, "no memory for what is known of memory\n");
     abort();
@@ -43,7 +44,8 @@ void cover(Region &r, uint64_t start, int64_t bytes) {
 }
 void uncover(Region &r) { change(r, false); }
 
-std::map<uint64_t, Region> regions;  // of global memory, by start; they change between launches only
+// Of global memory, by start; they change between launches only.
+std::map<uint64_t, Region> regions;
 std::atomic<uint64_t> runs{1};
 
 // all calls f with the shadow of each word from address on, and of each byte that is in
@@ -82,7 +84,9 @@ namespace {
 // The Watcher hears what the device does.
 struct Watcher : lockstep::cpu::Watch {
   Watcher() { lockstep::cpu::watch = this; }
-  void allocated(uint64_t pointer, int64_t bytes) override { cover(regions[pointer], pointer, bytes); }
+  void allocated(uint64_t pointer, int64_t bytes) override {
+    cover(regions[pointer], pointer, bytes);
+  }
   void released(uint64_t pointer) override {
     uncover(regions[pointer]);
     regions.erase(pointer);
@@ -115,7 +119,9 @@ struct Watcher : lockstep::cpu::Watch {
   }
   std::string passed() override {
     block.stamp += 1 << kInterval;
-    return (block.stamp >> kInterval) % kIntervals == 0 ? "more barriers than the executor can number" : "";
+    return (block.stamp >> kInterval) % kIntervals == 0
+               ? "more barriers than the executor can number"
+               : "";
   }
 } watcher;
 

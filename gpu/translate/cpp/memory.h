@@ -25,7 +25,8 @@ struct Shadow {
 struct Region {
   uint64_t start = 0;
   int64_t bytes = 0;
-  Shadow *words = nullptr, *singles = nullptr;  // of each 4 bytes, and of each byte for accesses of one
+  // Of each 4 bytes, and of each byte for accesses of one.
+  Shadow *words = nullptr, *singles = nullptr;
   uint8_t *single = nullptr;                    // for each 64 bytes, whether there were some
 };
 
@@ -45,7 +46,10 @@ class Block {
 
   Region *region(uint64_t address) {
     int i = 0;
-    while (i < 4 && (recent[i] == nullptr || address - recent[i]->start >= (uint64_t)recent[i]->bytes)) i++;
+    while (i < 4 && (recent[i] == nullptr ||
+                     address - recent[i]->start >= (uint64_t)recent[i]->bytes)) {
+      i++;
+    }
     Region *r = i < 4 ? recent[i] : find(address);
     if (r == nullptr || i == 0) return r;
     for (int k = i < 4 ? i : 3; k > 0; k--) recent[k] = recent[k - 1];
@@ -65,7 +69,9 @@ class Block {
       if (const char *e = conflict<kShared>(tid, *s, write)) return e;
       if (!write && !masked && !written<kShared>(s->writer)) {
         for (int i = 0; i < 4; i++) {
-          if (!written<kShared>(r.singles[offset + i].writer)) return "reads memory that nobody has written";
+          if (!written<kShared>(r.singles[offset + i].writer)) {
+            return "reads memory that nobody has written";
+          }
         }
       }
       note<kShared>(tid, *s, write);
@@ -81,7 +87,9 @@ class Block {
     const char *e = conflict<kShared>(tid, s, write);
     if (e == nullptr) e = conflict<kShared>(tid, word, write);
     if (e != nullptr) return e;
-    if (!write && !written<kShared>(s.writer) && !written<kShared>(word.writer)) return "reads memory that nobody has written";
+    if (!write && !written<kShared>(s.writer) && !written<kShared>(word.writer)) {
+      return "reads memory that nobody has written";
+    }
     note<kShared>(tid, s, write);
     return nullptr;
   }
@@ -96,9 +104,16 @@ class Block {
   template <bool kShared>
   const char *conflict(unsigned tid, const Shadow &s, bool write) const {
     const uint64_t now = stamp | tid, w = s.writer, r = s.reader;
-    if (w != now && clash<kShared>(w)) return write ? "races: writes what another thread has written" : "races: reads what another thread has written";
-    if (write && clash<kShared>(r & kWhole) && (r & ~kOthers) != now) return "races: writes what another thread has read";
-    if (!kShared && write && (r & kOthers) != 0 && run_of(r) >= first_run) return "races: writes what another block has read";
+    if (w != now && clash<kShared>(w)) {
+      return write ? "races: writes what another thread has written"
+                   : "races: reads what another thread has written";
+    }
+    if (write && clash<kShared>(r & kWhole) && (r & ~kOthers) != now) {
+      return "races: writes what another thread has read";
+    }
+    if (!kShared && write && (r & kOthers) != 0 && run_of(r) >= first_run) {
+      return "races: writes what another block has read";
+    }
     return nullptr;
   }
   template <bool kShared>
@@ -114,7 +129,8 @@ class Block {
     } else if (((r ^ stamp) & kWhole & ~kThread) == 0) {
       if ((r & kWhole) != now) s.reader = r | kMany;
     } else {
-      const bool others = !kShared && run_of(r) >= first_run && (run_of(r) != run_of(stamp) || (r & kOthers) != 0);
+      const bool others = !kShared && run_of(r) >= first_run &&
+                          (run_of(r) != run_of(stamp) || (r & kOthers) != 0);
       s.reader = now | (others ? kOthers : 0);
     }
   }
