@@ -335,8 +335,6 @@ lint: ## gofmt, vet, staticcheck, no function with more than 20 ways through it,
 	$(STATICCHECK) ./...
 	$(GOCYCLO) -over 20 $$(git ls-files '*.go')
 	@LC_ALL=C awk -f scripts/width.awk $$(git ls-files '*.md' '*.go' '*.cu' '*.cuh' '*.h' '*.cpp')
-	@LC_ALL=C awk -v code=1 -f scripts/width.awk $$(git ls-files $$(cat scripts/width.folders) | grep '\.go$$') # the folders whose code is at 100, too
-	@LC_ALL=C awk -v code=1 -f scripts/width.awk $$(git ls-files 'gpu/*.cu' 'gpu/*.cuh' 'gpu/*.h' 'gpu/*.cpp' | grep -vE '^gpu/translate/|/kinds\.h$$') # and all of the kernels; kinds.h is generated
 
 .PHONY: assets
 assets: build ## download the challenge's network
