@@ -64,59 +64,16 @@ func TestParts(t *testing.T) {
 	if err := o.WritePlan(dir, 4); err != nil { // of 1, 2, 1 and 2 rollouts
 		t.Fatal(err)
 	}
-	good := map[string][]byte{}
+	files := &routeFiles{folder: folder}
 	for i := range 3 {
-		name := filepath.Join(folder, fmt.Sprintf("r%d.csv", i))
-		if good[name], err = os.ReadFile(name); err != nil {
+		text, err := os.ReadFile(files.path(i))
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	put := func(broken map[int]bool) {
-		t.Helper()
-		for i := range 3 {
-			name := filepath.Join(folder, fmt.Sprintf("r%d.csv", i))
-			text := good[name]
-			if broken[i] {
-				text = []byte("no route\n")
-			}
-			if err := os.WriteFile(name, text, 0o666); err != nil {
-				t.Fatal(err)
-			}
-		}
+		files.good = append(files.good, text)
 	}
 	for shard := range 4 {
-		from, to := o.Plan.Range(shard)
-		needed := map[int]bool{}
-		for j := from; j < to; j++ {
-			needed[j%3] = true
-		}
-		put(needed)
-		if file, err := RunShard(t.Context(), dir, shard, Inputs{}, 1, nil); err == nil {
-			t.Errorf("shard %d is in %s without its routes", shard, file)
-		}
-		extra := filepath.Join(folder, "r3.csv")
-		if err := os.WriteFile(extra, good[filepath.Join(folder, "r0.csv")], 0o666); err != nil {
-			t.Fatal(err)
-		}
-		put(nil)
-		if _, err := RunShard(t.Context(), dir, shard, Inputs{}, 1, nil); err == nil ||
-			err.Error() != "this machine would compute something else than planned: 4 routes, there 3" {
-			t.Errorf("shard %d, a route too many: %v", shard, err)
-		}
-		if err := os.Remove(extra); err != nil {
-			t.Fatal(err)
-		}
-		others := map[int]bool{}
-		for i := range 3 {
-			others[i] = !needed[i]
-		}
-		put(others)
-		done := 0
-		if _, err := RunShard(t.Context(), dir, shard, Inputs{}, 1, func() { done++ }); err != nil ||
-			done != to-from {
-			t.Errorf("shard %d, where others' routes are none: %v, %d rollouts are told", shard, err,
-				done)
-		}
+		files.runsAlone(t, dir, o.Plan, shard)
 	}
 	m, err := Merge(dir)
 	if err != nil || len(m.Results) != len(want) {
@@ -133,6 +90,62 @@ func TestParts(t *testing.T) {
 			err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
+	}
+}
+
+// routeFiles are the three routes of a folder, of which some may be none.
+type routeFiles struct {
+	folder string
+	good   [][]byte
+}
+
+func (f *routeFiles) path(i int) string {
+	return filepath.Join(f.folder, fmt.Sprintf("r%d.csv", i))
+}
+
+func (f *routeFiles) put(t *testing.T, broken func(i int) bool) {
+	t.Helper()
+	for i, text := range f.good {
+		if broken(i) {
+			text = []byte("no route\n")
+		}
+		if err := os.WriteFile(f.path(i), text, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// runsAlone: a shard is refused without its own routes, and where there is one more; it runs where
+// the others are none.
+func (f *routeFiles) runsAlone(t *testing.T, dir string, p *Plan, shard int) {
+	t.Helper()
+	from, to := p.Range(shard)
+	needed := map[int]bool{}
+	for j := from; j < to; j++ {
+		needed[j%3] = true
+	}
+	f.put(t, func(i int) bool { return needed[i] })
+	if file, err := RunShard(t.Context(), dir, shard, Inputs{}, 1, nil); err == nil {
+		t.Errorf("shard %d is in %s without its routes", shard, file)
+	}
+	if err := os.WriteFile(f.path(3), f.good[0], 0o666); err != nil {
+		t.Fatal(err)
+	}
+	f.put(t, func(int) bool { return false })
+	const many = "this machine would compute something else than planned: 4 routes, there 3"
+	if _, err := RunShard(t.Context(), dir, shard, Inputs{}, 1, nil); err == nil ||
+		err.Error() != many {
+		t.Errorf("shard %d, a route too many: %v", shard, err)
+	}
+	if err := os.Remove(f.path(3)); err != nil {
+		t.Fatal(err)
+	}
+	f.put(t, func(i int) bool { return !needed[i] })
+	done := 0
+	_, err := RunShard(t.Context(), dir, shard, Inputs{}, 1, func() { done++ })
+	if err != nil || done != to-from {
+		t.Errorf("shard %d, where others' routes are none: %v, %d rollouts are told", shard, err,
+			done)
 	}
 }
 

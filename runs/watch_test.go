@@ -53,7 +53,8 @@ func TestWatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := len(results); p.Finished != n || p.Failed != failed || p.Done() != (n == len(jobs)) {
+		if n := len(results); p.Finished != n || p.Failed != failed ||
+			p.Done() != (n == len(jobs)) {
 			t.Errorf("seed %d: %d results, %d of them failed: %+v", seed, n, failed, p)
 		}
 		var got strings.Builder
@@ -125,7 +126,8 @@ func TestWatchText(t *testing.T) {
 		p.Controllers[i].Name = fmt.Sprintf("c%d", i)
 	}
 	w := &Progress{
-		Plan: p, Finished: 6, Failed: 1, Rate: 0.5, Last: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		Plan: p, Finished: 6, Failed: 1, Rate: 0.5,
+		Last: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		Results: map[int]Result{
 			0: {Costs: lockstep.Costs{Total: math.NaN()}}, // controller 0, route 0
 			3: {Costs: lockstep.Costs{Total: 9}},

@@ -204,8 +204,8 @@ func TestSteps(t *testing.T) {
 						got.truncations[i] != want.truncations[i] ||
 						got.steps[i] != want.steps[i] {
 						t.Fatalf(
-							"%s: %s, goal %g: lane %d, now at %g: terminated %v, truncated %v after "+
-								"%d steps; the Go function has %v, %v, %d", k.name, name,
+							"%s: %s, goal %g: lane %d, now at %g: terminated %v, truncated %v "+
+								"after %d steps; the Go function has %v, %v, %d", k.name, name,
 							task.GoalVelocity, i, want.row(0)[i], got.terminations[i],
 							got.truncations[i], got.steps[i], want.terminations[i],
 							want.truncations[i], want.steps[i],

@@ -188,6 +188,20 @@ func TestSyncDir(t *testing.T) {
 	}
 }
 
+// isHeard: the error of a call is MkdirAll's, but for that of closing, for a folder above that is
+// not ours to read, and for the last folder where it is there already.
+func isHeard(call string, err error, last bool) bool {
+	switch {
+	case call == "Close":
+		return false
+	case err == fs.ErrPermission:
+		return call != "OpenFile" && call != "Sync"
+	case err == fs.ErrExist:
+		return !last
+	}
+	return true
+}
+
 // TestMkdirAll makes folders, and has each call fail: a folder that somebody else makes meanwhile
 // is as good, and one above that is not ours to read is no error; all else is.
 func TestMkdirAll(t *testing.T) {
@@ -213,12 +227,8 @@ func TestMkdirAll(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := with(n, with1, make3)
-			folder := name == "OpenFile" || name == "Sync"
-			heard := name != "Close" && !(folder && with1 == fs.ErrPermission)
-			if n == len(whole.calls)-4 && with1 == fs.ErrExist { // as if somebody else had made it
-				heard = false
-			}
-			if (err != nil) != heard {
+			last := n == len(whole.calls)-4 // as if somebody else had made it
+			if heard := isHeard(name, with1, last); (err != nil) != heard {
 				t.Errorf("call %d, %s, fails with %v: %v", n, name, with1, err)
 			}
 		}

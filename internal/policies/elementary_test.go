@@ -55,8 +55,8 @@ func TestWords(t *testing.T) {
 
 // shapes are parameters of distributions, the extremes among them.
 var shapes = [][2]float32{
-	{0, 0}, {0, 50}, {50, 0}, {3, 3}, {1e-30, 1e-30}, {2.5, 0.25}, {0.25, 2.5}, {90, 100}, {700, 1e-9},
-	{1e-9, 700}, {0, 3e38}, {3e38, 0},
+	{0, 0}, {0, 50}, {50, 0}, {3, 3}, {1e-30, 1e-30}, {2.5, 0.25}, {0.25, 2.5}, {90, 100},
+	{700, 1e-9}, {1e-9, 700}, {0, 3e38}, {3e38, 0},
 }
 
 // TestCheng holds variates to Cheng's BB as it is printed (Communications of the ACM 21, 1978), in
@@ -65,7 +65,8 @@ func TestCheng(t *testing.T) {
 	for _, sp := range shapes {
 		for seed := range uint64(200) {
 			id, step := seed*seed, int(100+seed)
-			a, b := 1+math.Min(float64(sp[0]), float64(sp[1])), 1+math.Max(float64(sp[0]), float64(sp[1]))
+			a, b := 1+math.Min(float64(sp[0]), float64(sp[1])),
+				1+math.Max(float64(sp[0]), float64(sp[1]))
 			alpha, beta := a+b, math.Sqrt((a+b-2)/(2*a*b-(a+b)))
 			if a+b-2 == 0 {
 				beta = 1 // the limit
@@ -110,8 +111,8 @@ func TestRefused(t *testing.T) {
 		other := float32(w / (6 + w))
 		if want := min(taken+1, 32); asked != want || (taken < 32) != (got == other) ||
 			taken >= 32 && got != float32(1.0/3) {
-			t.Errorf("taken is pair %d: %v after %d pairs, want %v or 1/3 after %d", taken, got, asked,
-				other, want)
+			t.Errorf("taken is pair %d: %v after %d pairs, want %v or 1/3 after %d", taken, got,
+				asked, other, want)
 		}
 	}
 }

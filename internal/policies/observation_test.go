@@ -28,7 +28,8 @@ func TestPreview(t *testing.T) {
 	lataccel, action := randomRoute(random, rows).TargetLataccel, randomRoute(random, rows).VEgo
 	whole := wholePlan(r)
 	for step := lockstep.ControlStartIdx; step < rows; step++ {
-		want, got := make([]float32, lockstep.ObservationSize), make([]float32, lockstep.ObservationSize)
+		want := make([]float32, lockstep.ObservationSize)
+		got := make([]float32, lockstep.ObservationSize)
 		if err := whole.observe(want, r, step, lataccel[:step], action[:step]); err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +45,9 @@ func TestPreview(t *testing.T) {
 // TestLimits: what is clipped is what is beyond a limit, and no number stays none.
 func TestLimits(t *testing.T) {
 	nan := math.NaN()
-	for _, x := range []float64{-9, -5.5, -5, -2.5, -2, -1, 0, 1, 2, 2.5, 5, 5.5, 9, math.Inf(1), math.Inf(-1)} {
+	for _, x := range []float64{
+		-9, -5.5, -5, -2.5, -2, -1, 0, 1, 2, 2.5, 5, 5.5, 9, math.Inf(1), math.Inf(-1),
+	} {
 		if got, want := steer(x), min(max(x, -2), 2); got != want {
 			t.Errorf("steer(%v) = %v, want %v", x, got, want)
 		}

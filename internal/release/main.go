@@ -29,8 +29,8 @@ func main() {
 	version := flag.String("version", "", "such as 1.2.3")
 	out := flag.String(
 		"out", "",
-		"the folder that is written to; what else it holds, such as wheels, has its checksum, too; "+
-			"without it nothing is built, and only whether that can be released is said")
+		"the folder that is written to; what else it holds, such as wheels, has its checksum, "+
+			"too; without it nothing is built, and only whether that can be released is said")
 	platforms := flag.String("platforms", "", "such as \"linux/amd64 windows/amd64\"")
 	flag.Parse()
 	if err := run(*version, *out, strings.Fields(*platforms)); err != nil {

@@ -124,7 +124,10 @@ func TestFails(t *testing.T) {
 	sim, routes := shortRoutes(t)
 	for i, r := range routes {
 		short := *r
-		for _, c := range []*[]float64{&short.TargetLataccel, &short.RollLataccel, &short.VEgo, &short.AEgo, &short.SteerCommand} {
+		for _, c := range []*[]float64{
+			&short.TargetLataccel, &short.RollLataccel, &short.VEgo, &short.AEgo,
+			&short.SteerCommand,
+		} {
 			*c = (*c)[:103+i]
 		}
 		routes[i] = &short
@@ -158,8 +161,8 @@ func TestFails(t *testing.T) {
 			f := &failing{StepSimulator: sim, fails: n}
 			table, err := planner.Run(t.Context(), f, routes, own, quiet)
 			if !errors.Is(err, errBroken) || table != nil || f.open != 0 {
-				t.Errorf("%T: call %d, %s, fails: %v, %v, and %d steppers are open", planner, n, name,
-					table, err, f.open)
+				t.Errorf("%T: call %d, %s, fails: %v, %v, and %d steppers are open", planner, n,
+					name, table, err, f.open)
 			}
 		}
 	}
@@ -174,7 +177,9 @@ func TestKeepFails(t *testing.T) {
 		planner.KeptBy(func(int, int, int, func() ([][]float64, error)) ([][]float64, error) {
 			return nil, errBroken
 		})
-		if _, err := planner.Run(t.Context(), sim, routes, lockstep.Zero{}, quiet); err != errBroken {
+		if _, err := planner.Run(
+			t.Context(), sim, routes, lockstep.Zero{}, quiet,
+		); err != errBroken {
 			t.Errorf("%T: %v", planner, err)
 		}
 	}

@@ -128,8 +128,8 @@ func TestOffsets(t *testing.T) {
 				for _, d := range []float64{-1e-3, 1e-3} {
 					other := slices.Clone(list[0])
 					if other[k] += d; !(cost(other) > least) {
-						t.Errorf("step %d, route %d: the offset of knot %d is not where the cost is "+
-							"least", c.at, i, k)
+						t.Errorf("step %d, route %d: the offset of knot %d is not where the cost "+
+							"is least", c.at, i, k)
 					}
 				}
 			}

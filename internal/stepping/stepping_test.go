@@ -227,9 +227,8 @@ func TestBooks(t *testing.T) {
 	jobs := jobsOf(104, 106, 102, 102)
 	src := &source{fails: map[int]int{3: 22}}
 	s := src.reset(t, jobs)
-	ends := []int{104, 106, 102, 22}
 	const nan = 30 // rollout 2's command is none there
-	ends[2] = nan
+	ends := []int{104, 106, nan, 22}
 	now := make([]float64, 4)
 	for step := lockstep.ContextLength; step < 106; step++ {
 		if s.Index() != step || s.Done() {
@@ -242,72 +241,19 @@ func TestBooks(t *testing.T) {
 		if err := s.Step(t.Context(), commands, now); err != nil {
 			t.Fatal(err)
 		}
-		var running []int
+		var asked []int
 		for i := range jobs {
-			over := step >= ends[i]
-			if !over {
-				running = append(running, i)
+			want := bookedAt(step, i, ends[i], commands[i])
+			if want.asked {
+				asked = append(asked, i)
 			}
-			failed := over && i > 1
-			// Where rollout 3 fails it runs, and where 2 does it is not asked.
-			if step == 22 && i == 3 {
-				running = append(running, i)
-			}
-			want := float64(1000*min(step, ends[i]-1)) + float64(100*i) + commands[i]
-			if failed {
-				want = math.NaN()
-			}
-			if got := now[i]; math.Float64bits(got) != math.Float64bits(want) && i != 1 {
-				t.Errorf("step %d, rollout %d: %v, want %v", step, i, got, want)
-			}
-			cost := 0.0
-			switch {
-			case failed:
-				cost = math.NaN()
-			case step >= lockstep.ControlStartIdx && !over:
-				cost = float64(10*step + i)
-			}
-			if got := s.Cost(i); got != cost && !(got != got && cost != cost) {
-				t.Errorf("step %d, rollout %d: a cost of %v, want %v", step, i, got, cost)
-			}
-			goes := step+1 < ends[i] || step < ends[i] && i > 1 // a step that fails is begun
-			if (s.Err(i) != nil) != failed || s.Running(i) != goes {
-				t.Errorf("step %d, rollout %d: running is %v, %v", step, i, s.Running(i), s.Err(i))
-			}
+			holdBooks(t, s, step, i, now[i], want)
 		}
-		if got := src.last.asked[len(src.last.asked)-1]; !slices.Equal(got, running) {
-			t.Errorf("step %d: rollouts %v are asked, want %v", step, got, running)
+		if got := src.last.asked[len(src.last.asked)-1]; !slices.Equal(got, asked) {
+			t.Errorf("step %d: rollouts %v are asked, want %v", step, got, asked)
 		}
-		shot, err := s.Snapshot(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		results, err := s.Results(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, r := range shot.Rollouts {
-			n := min(step+1, ends[i])
-			if len(r.Lataccel) != n || len(r.Action) != n || (r.Err != "") != (s.Err(i) != nil) ||
-				r.Route != jobs[i].Route.Name || len(r.Policy) != 2*(i%2) && r.Err == "" {
-				t.Errorf("step %d, rollout %d: %d and %d are kept, want %d; %+v", step, i,
-					len(r.Lataccel), len(r.Action), n, r)
-			}
-			switch err := fmt.Sprint(results[i].Err); {
-			case s.Err(i) != nil:
-				if results[i].Err != s.Err(i) {
-					t.Errorf("rollout %d: %s, want %v", i, err, s.Err(i))
-				}
-			case !s.Running(i):
-				if results[i].Err != nil || results[i].Costs.Total != float64(i) {
-					t.Errorf("rollout %d: %+v", i, results[i])
-				}
-			case !strings.HasSuffix(err, fmt.Sprintf(
-				"step %d: the rollout goes on to step %d", step+1, ends[i]-1,
-			)) && i < 2:
-				t.Errorf("rollout %d goes on to %d: %s", i, ends[i]-1, err)
-			}
-		}
+		holdKept(t, s, step, jobs, ends)
+		holdResults(t, s, step, ends)
 	}
 	for i, want := range []string{
 		"<nil>", "<nil>", "route r2, step 30: the command is NaN",
@@ -323,6 +269,85 @@ func TestBooks(t *testing.T) {
 	}
 	if err := s.StepUnseen(nil); err == nil || err.Error() != over {
 		t.Errorf("unseen: %v, want %s", err, over)
+	}
+}
+
+// booked is what the books should say of a rollout after a step.
+type booked struct {
+	lataccel, cost      float64
+	asked, failed, runs bool
+}
+
+// bookedAt: rollouts from 2 on fail at their end, where 3 runs, and 2 is not asked.
+func bookedAt(step, i, end int, command float64) booked {
+	over := step >= end
+	want := booked{
+		lataccel: float64(1000*min(step, end-1)) + float64(100*i) + command,
+		asked:    !over || step == end && i == 3,
+		failed:   over && i > 1,
+		runs:     step+1 < end || step < end && i > 1, // a step that fails is begun
+	}
+	switch {
+	case want.failed:
+		want.lataccel, want.cost = math.NaN(), math.NaN()
+	case step >= lockstep.ControlStartIdx && !over:
+		want.cost = float64(10*step + i)
+	}
+	return want
+}
+
+func holdBooks(t *testing.T, s *Stepper, step, i int, lataccel float64, want booked) {
+	t.Helper()
+	if i != 1 && math.Float64bits(lataccel) != math.Float64bits(want.lataccel) {
+		t.Errorf("step %d, rollout %d: %v, want %v", step, i, lataccel, want.lataccel)
+	}
+	if got := s.Cost(i); got != want.cost && !(got != got && want.cost != want.cost) {
+		t.Errorf("step %d, rollout %d: a cost of %v, want %v", step, i, got, want.cost)
+	}
+	if (s.Err(i) != nil) != want.failed || s.Running(i) != want.runs {
+		t.Errorf("step %d, rollout %d: running is %v, %v", step, i, s.Running(i), s.Err(i))
+	}
+}
+
+// holdKept: a snapshot has of each rollout what was reached, and what its policy remembers.
+func holdKept(t *testing.T, s *Stepper, step int, jobs []lockstep.Job, ends []int) {
+	t.Helper()
+	shot, err := s.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range shot.Rollouts {
+		n := min(step+1, ends[i])
+		if len(r.Lataccel) != n || len(r.Action) != n || (r.Err != "") != (s.Err(i) != nil) ||
+			r.Route != jobs[i].Route.Name || len(r.Policy) != 2*(i%2) && r.Err == "" {
+			t.Errorf("step %d, rollout %d: %d and %d are kept, want %d; %+v", step, i,
+				len(r.Lataccel), len(r.Action), n, r)
+		}
+	}
+}
+
+// holdResults: a rollout that has failed has its error, one that has ended its costs, and one that
+// goes on says how far.
+func holdResults(t *testing.T, s *Stepper, step int, ends []int) {
+	t.Helper()
+	results, err := s.Results(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range results {
+		goes := fmt.Sprintf("step %d: the rollout goes on to step %d", step+1, ends[i]-1)
+		switch {
+		case s.Err(i) != nil:
+			if r.Err != s.Err(i) {
+				t.Errorf("rollout %d: %v, want %v", i, r.Err, s.Err(i))
+			}
+		case !s.Running(i):
+			if r.Err != nil || r.Costs.Total != float64(i) {
+				t.Errorf("rollout %d: %+v", i, r)
+			}
+		case !strings.HasSuffix(fmt.Sprint(r.Err), goes) && i < 2:
+			t.Errorf("rollout %d goes on to %d: %v", i, ends[i]-1, r.Err)
+		}
 	}
 }
 
@@ -423,122 +448,74 @@ func hold(t *testing.T, s *Stepper, e *toy, step int, running []int) {
 func TestFits(t *testing.T) {
 	src := &source{fails: map[int]int{2: 30}}
 	s := src.reset(t, jobsOf(104, 106, 110))
-	roll := func(steps int) {
-		t.Helper()
-		err := s.Roll(t.Context(), make([]float64, 3*steps), make([]float64, 3), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	shot := func() *lockstep.Snapshot {
-		t.Helper()
-		shot, err := s.Snapshot(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return shot
-	}
-	begin := shot()
-	roll(85)
-	for want, change := range map[string]func(*lockstep.Snapshot) *lockstep.Snapshot{
-		"there is none": func(*lockstep.Snapshot) *lockstep.Snapshot { return nil },
-		"it is of profile ort1.30-avx2-expU-sinfma-csv2, want " + s.profile.String(): func(
-			x *lockstep.Snapshot,
-		) *lockstep.Snapshot {
-			x.Profile.Softmax = lockstep.SoftmaxAVX2
-			return x
+	begin := shotOf(t, s)
+	rollOn(t, s, 85)
+	misfit(t, s, nil, "there is none")
+	for _, c := range []struct {
+		why    string
+		change func(x *lockstep.Snapshot)
+	}{
+		{
+			"it is of profile ort1.30-avx2-expU-sinfma-csv2, want " + s.profile.String(),
+			func(x *lockstep.Snapshot) { x.Profile.Softmax = lockstep.SoftmaxAVX2 },
 		},
-		"it is of the model other…, want model…": func(x *lockstep.Snapshot) *lockstep.Snapshot {
-			x.Model = "other"
-			return x
+		{
+			"it is of the model other…, want model…",
+			func(x *lockstep.Snapshot) { x.Model = "other" },
 		},
-		"it has 2 rollouts, want 3": func(x *lockstep.Snapshot) *lockstep.Snapshot {
-			x.Rollouts = x.Rollouts[:2]
-			return x
+		{
+			"it has 2 rollouts, want 3",
+			func(x *lockstep.Snapshot) { x.Rollouts = x.Rollouts[:2] },
 		},
-		"it is of step 19, want 20 at least": func(x *lockstep.Snapshot) *lockstep.Snapshot {
-			x.Step = 19
-			return x
+		{
+			"it is of step 19, want 20 at least",
+			func(x *lockstep.Snapshot) { x.Step = 19 },
 		},
-		`rollout 1 is of route "r9", want r1`: func(x *lockstep.Snapshot) *lockstep.Snapshot {
-			x.Rollouts[1].Route = "r9"
-			return x
+		{
+			`rollout 1 is of route "r9", want r1`,
+			func(x *lockstep.Snapshot) { x.Rollouts[1].Route = "r9" },
 		},
-		"rollout 0 has 103 lataccels and 104 actions, want 104 of each": func(
-			x *lockstep.Snapshot,
-		) *lockstep.Snapshot {
-			x.Rollouts[0].Lataccel = x.Rollouts[0].Lataccel[:103]
-			return x
+		{
+			"rollout 0 has 103 lataccels and 104 actions, want 104 of each",
+			func(x *lockstep.Snapshot) { x.Rollouts[0].Lataccel = x.Rollouts[0].Lataccel[:103] },
 		},
-		"rollout 1 has 104 lataccels and 104 actions, want 105 of each": func(
-			x *lockstep.Snapshot,
-		) *lockstep.Snapshot {
-			r := &x.Rollouts[1]
-			r.Lataccel, r.Action = r.Lataccel[:104], r.Action[:104]
-			return x
+		{
+			"rollout 1 has 104 lataccels and 104 actions, want 105 of each",
+			func(x *lockstep.Snapshot) {
+				r := &x.Rollouts[1]
+				r.Lataccel, r.Action = r.Lataccel[:104], r.Action[:104]
+			},
 		},
-		"rollout 2 has 19 lataccels and 19 actions, want 105 of each": func(
-			x *lockstep.Snapshot,
-		) *lockstep.Snapshot {
-			r := &x.Rollouts[2]
-			r.Lataccel, r.Action = r.Lataccel[:19], r.Action[:19]
-			return x
+		{
+			"rollout 2 has 19 lataccels and 19 actions, want 105 of each",
+			func(x *lockstep.Snapshot) {
+				r := &x.Rollouts[2]
+				r.Lataccel, r.Action = r.Lataccel[:19], r.Action[:19]
+			},
 		},
-		"rollout 2 has 106 lataccels and 106 actions, want 105 of each": func(
-			x *lockstep.Snapshot,
-		) *lockstep.Snapshot {
-			r := &x.Rollouts[2]
-			r.Lataccel, r.Action = make([]float64, 106), make([]float64, 106)
-			return x
+		{
+			"rollout 2 has 106 lataccels and 106 actions, want 105 of each",
+			func(x *lockstep.Snapshot) {
+				r := &x.Rollouts[2]
+				r.Lataccel, r.Action = make([]float64, 106), make([]float64, 106)
+			},
 		},
-		"rollout 1, controller zero: the policy remembers 1 numbers, want 2": func(
-			x *lockstep.Snapshot,
-		) *lockstep.Snapshot {
-			x.Rollouts[1].Policy = x.Rollouts[1].Policy[:1]
-			return x
+		{
+			"rollout 1, controller zero: the policy remembers 1 numbers, want 2",
+			func(x *lockstep.Snapshot) { x.Rollouts[1].Policy = x.Rollouts[1].Policy[:1] },
 		},
-		"rollout 0, controller <nil>: the policy remembers 1 numbers, want 0": func(
-			x *lockstep.Snapshot,
-		) *lockstep.Snapshot {
-			x.Rollouts[0].Policy = []float64{1}
-			return x
+		{
+			"rollout 0, controller <nil>: the policy remembers 1 numbers, want 0",
+			func(x *lockstep.Snapshot) { x.Rollouts[0].Policy = []float64{1} },
 		},
 	} {
-		want = "the snapshot does not fit: " + want
-		other := change(shot())
-		if err := s.Restore(t.Context(), other); err == nil || err.Error() != want {
-			t.Errorf("%v, want %s", err, want)
-		}
-		noise := lockstep.Noise{Kind: lockstep.RouteNoise}
-		_, err := s.Fork(t.Context(), other, []int{0}, noise)
-		if err == nil || err.Error() != want {
-			t.Errorf("forked: %v, want %s", err, want)
-		}
-		if s.Index() != 105 {
-			t.Fatalf("%s: and is at step %d", want, s.Index())
-		}
+		other := shotOf(t, s)
+		c.change(other)
+		misfit(t, s, other, c.why)
 	}
-	src.last.memory = errToy
-	const forgets = "the snapshot does not fit: rollout 1, controller zero: it breaks"
-	if err := s.Restore(t.Context(), begin); err == nil || err.Error() != forgets {
-		t.Errorf("%v, want %s", err, forgets)
-	}
-	const asked = "route r1, controller zero, step 105: it breaks"
-	if _, err := s.Snapshot(t.Context()); err == nil || err.Error() != asked {
-		t.Errorf("%v, want %s", err, asked)
-	}
-	src.last.memory = nil
-	src.last.restored = nil
-	other := shot()
-	other.Rollouts[1].Policy = []float64{7, 8}
-	if err := s.Restore(t.Context(), other); err != nil {
-		t.Fatal(err)
-	}
-	if got := fmt.Sprint(src.last.restored); got != "[[] [7 8] []]" {
-		t.Errorf("policies remember %s, want [[] [7 8] []]", got)
-	}
+	restoredMemory(t, s, src.last, begin)
 	for _, n := range []int{20, 25, 105} { // how much the failed one has
-		there := shot()
+		there := shotOf(t, s)
 		r := &there.Rollouts[2]
 		r.Lataccel, r.Action = make([]float64, n), make([]float64, n)
 		if err := s.Restore(t.Context(), there); err != nil || s.failed[2] != n {
@@ -548,9 +525,9 @@ func TestFits(t *testing.T) {
 	if err := s.Restore(t.Context(), begin); err != nil || s.Index() != 20 || s.Err(2) != nil {
 		t.Errorf("back to the beginning: %v, at %d, %v", err, s.Index(), s.Err(2))
 	}
-	roll(85)
+	rollOn(t, s, 85)
 	noise := lockstep.Noise{Kind: lockstep.RouteNoise}
-	fork, err := s.Fork(t.Context(), shot(), []int{1, 0, 1}, noise)
+	fork, err := s.Fork(t.Context(), shotOf(t, s), []int{1, 0, 1}, noise)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -560,10 +537,70 @@ func TestFits(t *testing.T) {
 	}
 	for k, i := range []int{1, 0, 1} {
 		r := again.Rollouts[k]
-		err := simtest.Same("lataccels", r.Lataccel, shot().Rollouts[i].Lataccel)
+		err := simtest.Same("lataccels", r.Lataccel, shotOf(t, s).Rollouts[i].Lataccel)
 		if err != nil || r.Route != fmt.Sprint("r", i) || r.Policy != nil {
 			t.Errorf("candidate %d: %v, of %s, with %v", k, err, r.Route, r.Policy)
 		}
+	}
+}
+
+func shotOf(t *testing.T, s lockstep.Stepper) *lockstep.Snapshot {
+	t.Helper()
+	shot, err := s.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return shot
+}
+
+// rollOn goes on with three rollouts, and commands of 0.
+func rollOn(t *testing.T, s *Stepper, steps int) {
+	t.Helper()
+	err := s.Roll(t.Context(), make([]float64, 3*steps), make([]float64, 3), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// misfit: a snapshot is neither restored nor forked, and the rollouts are where they were.
+func misfit(t *testing.T, s *Stepper, other *lockstep.Snapshot, why string) {
+	t.Helper()
+	want := "the snapshot does not fit: " + why
+	if err := s.Restore(t.Context(), other); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	noise := lockstep.Noise{Kind: lockstep.RouteNoise}
+	_, err := s.Fork(t.Context(), other, []int{0}, noise)
+	if err == nil || err.Error() != want {
+		t.Errorf("forked: %v, want %s", err, want)
+	}
+	if s.Index() != 105 {
+		t.Fatalf("%s: and is at step %d", want, s.Index())
+	}
+}
+
+// restoredMemory: what a policy remembers is given back to it, and a policy that cannot say is an
+// error of its rollout.
+func restoredMemory(t *testing.T, s *Stepper, e *toy, begin *lockstep.Snapshot) {
+	t.Helper()
+	e.memory = errToy
+	const forgets = "the snapshot does not fit: rollout 1, controller zero: it breaks"
+	if err := s.Restore(t.Context(), begin); err == nil || err.Error() != forgets {
+		t.Errorf("%v, want %s", err, forgets)
+	}
+	const asked = "route r1, controller zero, step 105: it breaks"
+	if _, err := s.Snapshot(t.Context()); err == nil || err.Error() != asked {
+		t.Errorf("%v, want %s", err, asked)
+	}
+	e.memory = nil
+	e.restored = nil
+	other := shotOf(t, s)
+	other.Rollouts[1].Policy = []float64{7, 8}
+	if err := s.Restore(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(e.restored); got != "[[] [7 8] []]" {
+		t.Errorf("policies remember %s, want [[] [7 8] []]", got)
 	}
 }
 
@@ -638,43 +675,72 @@ func TestUnseen(t *testing.T) {
 	if err := s.StepUnseen(func(int) error { return errToy }); err != errToy || s.Index() != 20 {
 		t.Errorf("a step that is not begun: %v, at %d", err, s.Index())
 	}
-	unseen := func(steps int) {
-		t.Helper()
-		for range steps {
-			if err := s.StepUnseen(func(step int) error {
-				e.put(0, step, 1)
-				return nil
-			}); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
 	now, costs := make([]float64, 2), make([]float64, 2)
 	for what, ask := range map[string]func() error{
 		"step": func() error { return s.Step(t.Context(), now, now) },
 		"roll": func() error { return s.Roll(t.Context(), now, costs, nil) },
 	} {
-		unseen(2)
-		before := e.fetched
-		known := s.known
-		if got := s.Lataccel(0); got != e.lataccel[0][known-1] {
-			t.Errorf("before it asks, %v is known, want step %d's", got, known-1)
-		}
-		e.fetch = errToy
-		if err := ask(); err != errToy {
-			t.Errorf("%s: what cannot be fetched is %v", what, err)
-		}
-		e.fetch = nil
-		if err := ask(); err != nil || e.fetched != before+2 || s.known != s.step {
-			t.Errorf("%s: %v, fetched %d times, known to %d of %d", what, err, e.fetched-before,
-				s.known, s.step)
-		}
-		if err := ask(); err != nil || e.fetched != before+2 {
-			t.Errorf("%s: %v, and what is known is fetched: %d times", what, err, e.fetched-before)
+		stepUnseen(t, s, e, 2)
+		asksOnce(t, s, e, what, ask)
+	}
+	stepUnseen(t, s, e, 80)
+	e.failed[1] = 50
+	observesOnce(t, s, e)
+	e.failed[1] = 60 // it has failed once and for all
+	stepUnseen(t, s, e, 1)
+	if err := s.Fetch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const want = "route r1, controller zero, step 50: it breaks"
+	if err := s.Err(1); err == nil || err.Error() != want || s.failed[1] != 50 || s.Err(0) != nil {
+		t.Errorf("%v, want %s", err, want)
+	}
+	noise := lockstep.Noise{Kind: lockstep.RouteNoise}
+	if _, err := s.Fork(t.Context(), shotOf(t, s), []int{0}, noise); err == nil ||
+		err.Error() != "forked there" {
+		t.Errorf("a fork elsewhere: %v", err)
+	}
+}
+
+// stepUnseen steps elsewhere, where the host does not see it.
+func stepUnseen(t *testing.T, s *Stepper, e *toy, steps int) {
+	t.Helper()
+	for range steps {
+		if err := s.StepUnseen(func(step int) error {
+			e.put(0, step, 1)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
 		}
 	}
-	unseen(80)
-	e.failed[1] = 50
+}
+
+// asksOnce: what the host has not seen is fetched before the next step, again after an error, and
+// no more when it is known.
+func asksOnce(t *testing.T, s *Stepper, e *toy, what string, ask func() error) {
+	t.Helper()
+	before := e.fetched
+	known := s.known
+	if got := s.Lataccel(0); got != e.lataccel[0][known-1] {
+		t.Errorf("before it asks, %v is known, want step %d's", got, known-1)
+	}
+	e.fetch = errToy
+	if err := ask(); err != errToy {
+		t.Errorf("%s: what cannot be fetched is %v", what, err)
+	}
+	e.fetch = nil
+	if err := ask(); err != nil || e.fetched != before+2 || s.known != s.step {
+		t.Errorf("%s: %v, fetched %d times, known to %d of %d", what, err, e.fetched-before,
+			s.known, s.step)
+	}
+	if err := ask(); err != nil || e.fetched != before+2 {
+		t.Errorf("%s: %v, and what is known is fetched: %d times", what, err, e.fetched-before)
+	}
+}
+
+// observesOnce: the same of observations.
+func observesOnce(t *testing.T, s *Stepper, e *toy) {
+	t.Helper()
 	e.fetch = errToy
 	into := make([]float32, 2*lockstep.ObservationSize)
 	if err := s.Observe(t.Context(), into); err != errToy {
@@ -686,24 +752,6 @@ func TestUnseen(t *testing.T) {
 		if err := s.Observe(t.Context(), into); err != nil || e.fetched != before+1 {
 			t.Errorf("%v, fetched %d times, want once", err, e.fetched-before)
 		}
-	}
-	e.failed[1] = 60 // it has failed once and for all
-	unseen(1)
-	if err := s.Fetch(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	const want = "route r1, controller zero, step 50: it breaks"
-	if err := s.Err(1); err == nil || err.Error() != want || s.failed[1] != 50 || s.Err(0) != nil {
-		t.Errorf("%v, want %s", err, want)
-	}
-	noise := lockstep.Noise{Kind: lockstep.RouteNoise}
-	shot, err := s.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Fork(t.Context(), shot, []int{0}, noise); err == nil ||
-		err.Error() != "forked there" {
-		t.Errorf("a fork elsewhere: %v", err)
 	}
 }
 

@@ -452,10 +452,12 @@ func TestShrinkShares(t *testing.T) {
 				for i := range tried {
 					j, steer := &tried[i], c.Batch[i].Policy.Steer
 					want := j.Route.Len() - lockstep.ContextLength
-					if j.Draws != nil && len(j.Draws) != want || steer != nil && len(steer) != want {
+					if j.Draws != nil && len(j.Draws) != want ||
+						steer != nil && len(steer) != want {
 						t.Fatalf(
 							"job %d of %d, route %s of %d rows: %d draws and %d commands, want %d",
-							i, len(tried), j.Route.Name, j.Route.Len(), len(j.Draws), len(steer), want,
+							i, len(tried), j.Route.Name, j.Route.Len(), len(j.Draws), len(steer),
+							want,
 						)
 					}
 				}

@@ -90,7 +90,8 @@ func TestLate(t *testing.T) {
 			dir := t.TempDir()
 			starts := filepath.Join(dir, "starts")
 			path := filepath.Join(dir, "tests")
-			text := "#!/bin/sh\necho >> " + starts + "; n=$(($(wc -l < " + starts + ")))\n" + c.script
+			text := "#!/bin/sh\necho >> " + starts + "; n=$(($(wc -l < " + starts + ")))\n" +
+				c.script
 			if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
 				t.Fatal(err)
 			}
