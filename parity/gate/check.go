@@ -14,7 +14,7 @@ import (
 
 	"lockstep/internal/group"
 	"lockstep/internal/guard"
-	"lockstep/parity/gate/testlog"
+	"lockstep/parity/gate/internal/testlog"
 	"lockstep/parity/verdict"
 )
 

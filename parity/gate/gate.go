@@ -25,7 +25,7 @@ import (
 
 	"lockstep/engines"
 	"lockstep/internal/want"
-	"lockstep/parity/gate/testlog"
+	"lockstep/parity/gate/internal/testlog"
 	"lockstep/parity/mutants"
 	"lockstep/parity/verdict"
 )

@@ -47,7 +47,7 @@ var readers = []reader{
 	{"LICENSE", "", []string{"internal/release"}},
 	{"python/", "", []string{"python/native", "docs", "internal/tables"}},
 	{"pyproject.toml", "", []string{"python/native", "docs"}},
-	{"ARITHMETIC.md", "", []string{"golden/vectors/statement"}},
+	{"ARITHMETIC.md", "", []string{"golden/vectors/internal/statement"}},
 	{"parity/conformance/README.md", "", []string{"parity/conformance"}},
 	{"parity/mutants/equivalent.tsv", "", []string{"parity/mutants/mutation"}},
 	{"parity/tinyphysics/schema.json", "", []string{"parity/trace"}},
@@ -56,7 +56,7 @@ var readers = []reader{
 	{"batched/", ".go", []string{"engines"}},
 	{"gpu/", ".go", []string{"engines"}},
 	// What tests name, and whether they say where slices part.
-	{"", "_test.go", []string{"golden/vectors/statement", "parity/gate", "internal/simtest"}},
+	{"", "_test.go", []string{"golden/vectors/internal/statement", "parity/gate", "internal/simtest"}},
 }
 
 // sources are the packages whose tests read any source: planted faults and equivalent mutants

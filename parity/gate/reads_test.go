@@ -125,9 +125,9 @@ func TestNamedFiles(t *testing.T) {
 	}
 	for _, want := range []string{
 		"internal/npz golden/testdata", "parity/trace parity/tinyphysics/schema.json",
-		"golden/vectors/statement ARITHMETIC.md",
+		"golden/vectors/internal/statement ARITHMETIC.md",
 		"parity/conformance parity/conformance/README.md", "parity/gate Makefile",
-		"golden/vectors/statement .",
+		"golden/vectors/internal/statement .",
 	} {
 		if !found[want] {
 			t.Errorf("%q is not found", want)

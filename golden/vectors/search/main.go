@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"lockstep/golden/vectors"
-	"lockstep/golden/vectors/statement"
+	"lockstep/golden/vectors/internal/statement"
 )
 
 func main() {

@@ -17,7 +17,7 @@ import (
 	"sync"
 
 	"lockstep/internal/want"
-	"lockstep/parity/gate/testlog"
+	"lockstep/parity/gate/internal/testlog"
 	"lockstep/parity/verdict"
 )
 

@@ -3,7 +3,7 @@ package statement_test
 import (
 	"fmt"
 
-	"lockstep/golden/vectors/statement"
+	"lockstep/golden/vectors/internal/statement"
 )
 
 // The operations for which vectors were searched.

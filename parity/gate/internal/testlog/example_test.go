@@ -5,7 +5,7 @@ import (
 	"log"
 	"strings"
 
-	"lockstep/parity/gate/testlog"
+	"lockstep/parity/gate/internal/testlog"
 )
 
 // A log of go test -json becomes the cases of a check.

@@ -20,7 +20,7 @@ import (
 // TestAlternatives: the results that are committed are those of the statement,
 // and each alternative fails on just the vectors that are said to tell it apart.
 func TestAlternatives(t *testing.T) {
-	data, err := os.ReadFile("../alternatives.json")
+	data, err := os.ReadFile("../../alternatives.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestEveryFold(t *testing.T) {
 // vectors has some, and every operation has its line. Policies' tables come after it: most
 // of those are held by recorded vectors, and alternatives were not searched for.
 func TestLines(t *testing.T) {
-	data, err := os.ReadFile("../../../ARITHMETIC.md")
+	data, err := os.ReadFile("../../../../ARITHMETIC.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ var holders = map[string]string{
 func TestHolders(t *testing.T) {
 	held := map[string]bool{}
 	for folder, operations := range holders {
-		files, err := filepath.Glob(filepath.Join("../../..", folder, "*_test.go"))
+		files, err := filepath.Glob(filepath.Join("../../../..", folder, "*_test.go"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,7 +230,7 @@ func TestEncode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	committed, err := os.ReadFile("../vectors.npz")
+	committed, err := os.ReadFile("../../vectors.npz")
 	if err != nil {
 		t.Fatal(err)
 	}
