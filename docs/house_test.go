@@ -180,7 +180,7 @@ var alike = map[string]string{
 	"Form":       "of a profile's part, also of one that no profile has",
 	"Kernels":    "a set of them: the CPU's, the GPU's",
 	"Kind":       "of policies, of files",
-	"Layer":      "of a network: of one that steers a car, of classic control's, of the simulator's",
+	"Layer":      "of a network: one that steers a car, classic control's, the simulator's",
 	"Library":    "files on this machine: ONNX Runtime's, the user's",
 	"Options":    "what a call may be given, as Go calls it",
 	"Plan":       "what a kept run computes, of each family",

@@ -116,7 +116,10 @@ func TestWideNaN(t *testing.T) {
 		{route, of("v[0]", "roll[0]-a[-80]"), "step 100: observation[1] (roll[0]-a[-80]) is NaN"},
 		{route, of("a[-79]", "a[49]"), ""},
 		{late, of("target[0]", "v[3]-v[2]"), "step 112: observation[1] (v[3]-v[2]) is NaN"},
-		{late, of("target[0]", "observation[0]"), "step 100: observation[170] (v ego plan 14) is NaN"},
+		{
+			late, of("target[0]", "observation[0]"),
+			"step 100: observation[170] (v ego plan 14) is NaN",
+		},
 	}
 	var jobs []lockstep.Job
 	for _, x := range cases {

@@ -148,7 +148,7 @@ func (r *reader) follow(n *onnx.Node) error {
 		return r.bias(n.Inputs[1-at])
 	}
 	if len(r.layers) == 0 || r.bent { // of Relu and Tanh
-		return fmt.Errorf("it does not follow a layer")
+		return fmt.Errorf("it does not come directly after a layer")
 	}
 	r.layers[len(r.layers)-1].Tanh = n.OpType == "Tanh"
 	return nil

@@ -136,10 +136,18 @@ func edit(t *testing.T, n *lockstep.Network, f func(*onnx.Graph)) []byte {
 func TestNetworkErrors(t *testing.T) {
 	nan := []byte{0, 0, 0xc0, 0x7f}
 	for want, f := range map[string]func(g *onnx.Graph){
-		`input "observation", want obs [n,256]`:            func(g *onnx.Graph) { g.Inputs[0].Name = "observation" },
-		`input "obs": element type 1 and shape [-1 255]`:   func(g *onnx.Graph) { g.Inputs[0].Dims[1] = 255 },
-		`output "logits": element type 1 and shape [-1 3]`: func(g *onnx.Graph) { g.Outputs[0].Dims[1] = 3 },
-		`node 2 ("Elu"): operator not supported`:           func(g *onnx.Graph) { g.Nodes[2].OpType = "Elu" },
+		`input "observation", want obs [n,256]`: func(g *onnx.Graph) {
+			g.Inputs[0].Name = "observation"
+		},
+		`input "obs": element type 1 and shape [-1 255]`: func(g *onnx.Graph) {
+			g.Inputs[0].Dims[1] = 255
+		},
+		`output "logits": element type 1 and shape [-1 3]`: func(g *onnx.Graph) {
+			g.Outputs[0].Dims[1] = 3
+		},
+		`node 2 ("Elu"): operator not supported`: func(g *onnx.Graph) {
+			g.Nodes[2].OpType = "Elu"
+		},
 		`node 0 ("LSTM"): operator not supported`: func(g *onnx.Graph) {
 			g.Nodes[0].OpType = "LSTM"
 			g.Nodes[0].Outputs = append(g.Nodes[0].Outputs, "hidden", "cell")
@@ -201,10 +209,10 @@ func TestNetworkErrors(t *testing.T) {
 			n := &g.Nodes[1]
 			n.Inputs = append(n.Inputs, "bias0")
 		},
-		`node 0 ("Relu"): it does not follow a layer`: func(g *onnx.Graph) {
+		`node 0 ("Relu"): it does not come directly after a layer`: func(g *onnx.Graph) {
 			g.Nodes[0].OpType = "Relu"
 		},
-		`node 3 ("Relu"): it does not follow a layer`: func(g *onnx.Graph) {
+		`node 3 ("Relu"): it does not come directly after a layer`: func(g *onnx.Graph) {
 			g.Nodes[3].OpType = "Relu"
 		},
 		`bias "bias0": shape [2 2], want [4]`: func(g *onnx.Graph) {

@@ -25,7 +25,9 @@ func TestSearchPage(t *testing.T) {
 	}
 	for n := 1; n <= 7; n++ {
 		values := make([]float64, n+1)
-		for _, tick := range curveChart(Curves{X: "generation", Names: []string{"best"}, Values: [][]float64{values}}).X {
+		for _, tick := range curveChart(Curves{
+			X: "generation", Names: []string{"best"}, Values: [][]float64{values},
+		}).X {
 			if strings.Contains(tick.Text, ".") {
 				t.Errorf("%d generations: a tick at %s", n, tick.Text)
 			}

@@ -188,7 +188,10 @@ func TestController(t *testing.T) {
 		{lockstep.PID{P: 1}, PlannedController{Name: "pid_1_0_0"}, ""},
 		{&lockstep.Batch{Name: "b", SHA256: "12", Made: []string{"x", "y"}},
 			PlannedController{Name: "b", SHA256: "12", Made: "x\ny"}, ""},
-		{&lockstep.Batch{Name: "b"}, PlannedController{Name: "b"}, "controller b: nobody knows the hash"},
+		{
+			&lockstep.Batch{Name: "b"}, PlannedController{Name: "b"},
+			"controller b: nobody knows the hash",
+		},
 	} {
 		got, err := NewController(c.policy)
 		if got != c.want || (err == nil) != (c.fails == "") ||
@@ -219,9 +222,18 @@ func TestDifferenceText(t *testing.T) {
 		a, b PlannedController
 		want string
 	}{
-		{PlannedController{"a", "1", "x"}, PlannedController{"b", "1", "y"}, `controller 1 is "b" (1), there it is "a" (1)`},
-		{PlannedController{"a", "1", "x"}, PlannedController{"a", "2", "y"}, `controller 1 is "a" (2), there it is "a" (1)`},
-		{PlannedController{"a", "1", "x"}, PlannedController{"a", "", "x"}, `controller 1 is "a", there it is "a" (1)`},
+		{
+			PlannedController{"a", "1", "x"}, PlannedController{"b", "1", "y"},
+			`controller 1 is "b" (1), there it is "a" (1)`,
+		},
+		{
+			PlannedController{"a", "1", "x"}, PlannedController{"a", "2", "y"},
+			`controller 1 is "a" (2), there it is "a" (1)`,
+		},
+		{
+			PlannedController{"a", "1", "x"}, PlannedController{"a", "", "x"},
+			`controller 1 is "a", there it is "a" (1)`,
+		},
 		{PlannedController{"a", "1", "x\nz"}, PlannedController{"a", "1", "y\nz\nw"},
 			"controller 1 is made of y, w, there of x"},
 		{PlannedController{"a", "1", "x\nz"}, PlannedController{"a", "1", "x"},

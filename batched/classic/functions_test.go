@@ -226,7 +226,8 @@ func TestRefuses(t *testing.T) {
 }
 
 // TestEnded: where nothing resets an environment that has ended, any step of all is refused, given
-// or chosen, and names it, until it is reset; where the next step does, its action is not looked at.
+// or chosen, and names it, until it is reset; where the next step does, its action is not looked
+// at.
 func TestEnded(t *testing.T) {
 	uniform := uint64(1)
 	make3 := func(mode classic.Autoreset) (classic.Task, classic.Vector, classic.Transition) {

@@ -48,7 +48,9 @@ type RecordedCases struct {
 }
 
 // Record has a Python with Gymnasium run the cases.
-func Record(ctx context.Context, python, script string, cases []RecordedCase) (RecordedCases, error) {
+func Record(
+	ctx context.Context, python, script string, cases []RecordedCase,
+) (RecordedCases, error) {
 	var r RecordedCases
 	input, err := json.Marshal(cases)
 	if err != nil {

@@ -95,7 +95,8 @@ func TestOwn(t *testing.T) {
 	}
 }
 
-func holdAll(t *testing.T, slow bool, profile lockstep.Profile, recordings []policies.PolicyRecording,
+func holdAll(
+	t *testing.T, slow bool, profile lockstep.Profile, recordings []policies.PolicyRecording,
 	files func(name string) (model, route string)) {
 	t.Helper()
 	list := byName(t)

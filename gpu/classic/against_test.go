@@ -109,7 +109,10 @@ func against(t *testing.T, engine OnDevice, task classic.Task) {
 	}
 	reset := func(reset classic.Reset) {
 		t.Helper()
-		p.hold("reset", func(v classic.Vector) (string, error) { err := v.Reset(reset); return see(v), err })
+		p.hold("reset", func(v classic.Vector) (string, error) {
+			err := v.Reset(reset)
+			return see(v), err
+		})
 	}
 	run := func(policy classic.Policy, steps int) {
 		t.Helper()
@@ -276,7 +279,9 @@ func TestLost(t *testing.T) {
 				func() error { return v.Reset(classic.Reset{Seed: 1}) },
 				func() error {
 					return v.Run(t.Context(), classic.Policy{Uniform: &uniform}, 2,
-						[]classic.Transition{classic.NewTransition(task), classic.NewTransition(task)})
+						[]classic.Transition{
+							classic.NewTransition(task), classic.NewTransition(task),
+						})
 				},
 				func() error { s, err := v.Snapshot(); return errors.Join(err, restore(v, s)) },
 				func() error {
@@ -339,7 +344,9 @@ func TestRefusedOnDevice(t *testing.T) {
 		}
 		return v.(*vector)
 	}
-	run := func(v *vector, policy classic.Policy, table uintptr, steps int, record ...string) error {
+	run := func(
+		v *vector, policy classic.Policy, table uintptr, steps int, record ...string,
+	) error {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, err := v.RunOnDevice(ctx, policy, table, steps, record)
@@ -349,13 +356,15 @@ func TestRefusedOnDevice(t *testing.T) {
 	drawn := classic.Policy{Uniform: &uniform}
 	const resets = ": a run on the device resets each environment by itself"
 	for want, err := range map[string]error{
-		"0 steps on the device: 1 to 65536 can be":     run(v, drawn, 0, 0),
-		"65537 steps on the device: 1 to 65536 can be": run(v, drawn, 0, 65537),
+		"0 steps on the device: want 1 to 65536":     run(v, drawn, 0, 0),
+		"65537 steps on the device: want 1 to 65536": run(v, drawn, 0, 65537),
 		"a table of the host's in a run on the device": run(v, classic.Policy{
 			Recorded: make([]classic.Actions, 1)}, 0, 1),
 		`no array "looks" is left on the device`:  run(v, drawn, 0, 1, "looks"),
 		`no array "actions" is left on the devic`: run(v, drawn, 0, 1, "actions", "actions"),
-		"environment 0 has not been reset":        run(made("CartPole-v1", classic.NextStep, false), drawn, 0, 1),
+		"environment 0 has not been reset": run(
+			made("CartPole-v1", classic.NextStep, false), drawn, 0, 1,
+		),
 		"CartPole-v1, " + classic.Disabled.String() + resets: run(
 			made("CartPole-v1", classic.Disabled, true), drawn, 0, 1),
 		"CartPoleVectorEnv, " + classic.NextStep.String() + resets: run(

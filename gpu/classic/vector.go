@@ -635,7 +635,7 @@ func (v *vector) RunOnDevice(
 	}
 	if steps < 1 || steps > 1<<16 {
 		return nil, fmt.Errorf(
-			"%s: %d steps on the device: 1 to %d can be", v.task.Name, steps, 1<<16,
+			"%s: %d steps on the device: want 1 to %d", v.task.Name, steps, 1<<16,
 		)
 	}
 	if err := v.task.CheckReady(v.seeded, nil); err != nil {

@@ -103,8 +103,10 @@ func TestRefused(t *testing.T) {
 		"TestX failed": func(e *Evidence) {
 			e.Tests = append(e.Tests, TestOutcome{Name: "TestX", Result: Fail})
 		},
-		"memcheck failed":       func(e *Evidence) { e.Sanitizer[0].Result = Fail },
-		"racecheck was not run": func(e *Evidence) { e.Sanitizer[1] = TestOutcome{Name: "racecheck", Result: NotRun} },
+		"memcheck failed": func(e *Evidence) { e.Sanitizer[0].Result = Fail },
+		"racecheck was not run": func(e *Evidence) {
+			e.Sanitizer[1] = TestOutcome{Name: "racecheck", Result: NotRun}
+		},
 		"initcheck was not run": func(e *Evidence) { e.Sanitizer = e.Sanitizer[:2] },
 		`verdict "incomplete"`:  func(e *Evidence) { e.Verdict = Incomplete },
 		"date":                  func(e *Evidence) { e.Date = "today" },

@@ -107,8 +107,8 @@ struct Status {
   int64_t code;  // kOK, or why the job ended at step
   int64_t step;
   double value;     // the job's lataccel, or what was wrong: the lataccel without a token, the sum
-                    // that is not 1, the kind, the observation's element; kMaxWidth and more is that
-                    // of the observation of which a declared one is made
+                    // that is not 1, the kind, the observation's element; kMaxWidth and more is
+                    // that of the observation of which a declared one is made
   int64_t sampled;  // steps whose token was drawn
   int64_t serial;   // of those, the ones whose draw was so near an edge that the running sum was
                     // made one by one

@@ -133,7 +133,8 @@ func TestNothing(t *testing.T) {
 		w.WriteHeader(http.StatusPartialContent)
 	}))
 	const want = `its server was asked to go on at byte 4, and sends "bytes 7-9/10": run the same`
-	if _, err := s.Load(t.Context(), at, other); err == nil || !strings.Contains(err.Error(), want) {
+	_, err := s.Load(t.Context(), at, other)
+	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}
 	if _, err := os.Stat(other); !errors.Is(err, os.ErrNotExist) {

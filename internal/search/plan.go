@@ -32,7 +32,7 @@ func (p *Receding) Check() error {
 		return fmt.Errorf("%d rounds: want 1 at least", p.Rounds)
 	case p.Window < 1 || p.Horizon < p.Window:
 		return fmt.Errorf(
-			"a window of %d steps and a horizon of %d: want 1 at least, and no shorter a horizon",
+			"window %d, horizon %d: want a window of 1 step or more, and no horizon below it",
 			p.Window, p.Horizon,
 		)
 	}

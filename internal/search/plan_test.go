@@ -101,7 +101,7 @@ func TestPlan(t *testing.T) {
 	}
 	plan.Horizon = 4
 	if _, err := plan.Run(t.Context(), sim, routes, lockstep.Zero{}, quiet); err == nil ||
-		!strings.HasPrefix(err.Error(), "a window of 5 steps and a horizon of 4") {
+		!strings.HasPrefix(err.Error(), "window 5, horizon 4: want") {
 		t.Error(err)
 	}
 }
@@ -118,7 +118,10 @@ func TestPlanOfNothing(t *testing.T) {
 	own := lockstep.Custom{Name: "own", New: func() lockstep.Controller { return &custom{} }}
 	for _, p := range []lockstep.Policy{lockstep.DefaultPID(), policies.PIDFF(), network, own} {
 		want := drivenBy(t, sim, routes, p)
-		for _, run := range []planRun{(&Receding{Window: 1, Horizon: 2}).run, (&Receding{Window: 4, Horizon: 5}).run, (&Aim{Seeds: 1}).run} {
+		for _, run := range []planRun{
+			(&Receding{Window: 1, Horizon: 2}).run, (&Receding{Window: 4, Horizon: 5}).run,
+			(&Aim{Seeds: 1}).run,
+		} {
 			table, err := run(t.Context(), sim, routes, p, quiet)
 			if err != nil {
 				t.Fatal(err)
@@ -545,9 +548,9 @@ func TestPlanner(t *testing.T) {
 	}
 	for want, p := range map[string]Planner{
 		"0 rounds: want 1 at least": &Receding{Window: 1, Horizon: 1},
-		"a window of 0 steps and a horizon of 4: want 1 at least, and no shorter a horizon": &Receding{
+		"window 0, horizon 4: want a window of 1 step or more, and no horizon below it": &Receding{
 			Rounds: 1, Horizon: 4},
-		"a window of 5 steps and a horizon of 4: want 1 at least, and no shorter a horizon": &Receding{
+		"window 5, horizon 4: want a window of 1 step or more, and no horizon below it": &Receding{
 			Rounds: 1, Window: 5, Horizon: 4},
 		"0 rounds and 1 seeds: want 1 at least": &Aim{Seeds: 1},
 		"1 rounds and 0 seeds: want 1 at least": &Aim{Rounds: 1},

@@ -56,7 +56,9 @@ var readers = []reader{
 	{"batched/", ".go", []string{"engines"}},
 	{"gpu/", ".go", []string{"engines"}},
 	// What tests name, and whether they say where slices part.
-	{"", "_test.go", []string{"golden/vectors/internal/statement", "parity/gate", "internal/simtest"}},
+	{"", "_test.go", []string{
+		"golden/vectors/internal/statement", "parity/gate", "internal/simtest",
+	}},
 }
 
 // sources are the packages whose tests read any source: planted faults and equivalent mutants

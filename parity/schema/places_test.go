@@ -356,7 +356,9 @@ func TestCalls(t *testing.T) {
 	}
 	for at := -1; at < rollouts; at++ {
 		shared := &parity.LiveSource{Adapter: stutterer{one, at}, Parallel: calls}
-		for _, sides := range [][2]parity.Side{{shared, parity.Live(one)}, {parity.Live(one), shared}} {
+		for _, sides := range [][2]parity.Side{
+			{shared, parity.Live(one)}, {parity.Live(one), shared},
+		} {
 			r, err := parity.Compare(
 				t.Context(), parity.Family{}, sides[0], sides[1], tasks, parity.CompareOptions{},
 			)

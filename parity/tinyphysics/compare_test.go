@@ -718,7 +718,10 @@ func TestComparePartial(t *testing.T) {
 		t.Errorf("%v, %v", r.Err(), r.Compared)
 	}
 	// It lacks actions, so that nothing can be forced.
-	for _, c := range []struct{ want, got parity.Side }{{Live(&toy{name: "a"}), part(b)}, {part(b), Live(&toy{name: "a"})}, {part(&toy{name: "a"}), part(b)}} {
+	for _, c := range []struct{ want, got parity.Side }{
+		{Live(&toy{name: "a"}), part(b)}, {part(b), Live(&toy{name: "a"})},
+		{part(&toy{name: "a"}), part(b)},
+	} {
 		r := compare(t, c.want, c.got, jobs, parity.CompareOptions{})
 		if len(r.Findings) != 1 || !is(r.Findings[0], Sample, 1, 1, "00001", 115) ||
 			r.Unjudged == 0 ||

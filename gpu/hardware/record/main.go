@@ -257,7 +257,9 @@ func (r *recorder) challenge(ctx context.Context) error {
 			hardware.TestOutcome{Name: challengeName, Result: hardware.NotRun, Note: err.Error()},
 		)
 	}
-	return r.note(&r.evidence.Others, hardware.TestOutcome{Name: challengeName, Result: hardware.Pass})
+	return r.note(
+		&r.evidence.Others, hardware.TestOutcome{Name: challengeName, Result: hardware.Pass},
+	)
 }
 
 // testProgram notes the outcome of each test of a program, and of those that it did

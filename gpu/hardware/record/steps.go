@@ -70,7 +70,9 @@ func steps() []step {
 
 func passed(list []hardware.TestOutcome, name string) bool {
 	return slices.ContainsFunc(
-		list, func(o hardware.TestOutcome) bool { return o.Name == name && o.Result == hardware.Pass },
+		list, func(o hardware.TestOutcome) bool {
+			return o.Name == name && o.Result == hardware.Pass
+		},
 	)
 }
 
