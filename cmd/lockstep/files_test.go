@@ -68,7 +68,7 @@ func TestBadFiles(t *testing.T) {
 		{with(tune, "--population", "3"), "a population of 3"},
 		{with(plan, "--from", "short.json"), "short.json"},
 		{with(plan, "--noise", "loud"), "loud"},
-		{with(plan, "--window", "0"), "a window of 0 steps"},
+		{with(plan, "--window", "0"), "window 0, horizon 24"},
 		{with(plan, "--noise", "seeded", "--seeds", "0"), "3 rounds and 0 seeds: want 1 at least"},
 		{with(plan, "--table", "none/p.json"), "--table none/p.json: no such file"},
 		{with(plan, "--from", "gains.json", "--table", "gains.json"), "--table: gains.json is " +
