@@ -565,11 +565,20 @@ COMPILED_SHORT := ^(TestShort|TestGoldens|TestCompiledOrders)$$/(csv2|blocks_of_
 
 .PHONY: test-compiled
 test-compiled: ## the shipped PTX and machine code, executed on the CPU: recordings, short policies, every access checked
-	LOCKSTEP_ENGINE=sass $(GO) test -count 1 $(TESTFLAGS) ./gpu/translate -run '^TestSemantics$$'
+	@$(MAKE) --no-print-directory -j 2 --output-sync test-compiled-ptx test-compiled-sass
+
+# Two halves that take about as long as one another: most of a test is one thread's work.
+.PHONY: test-compiled-ptx
+test-compiled-ptx:
+	LOCKSTEP_ENGINE=ptx $(GO) test -count 1 $(TESTFLAGS) ./gpu -run '$(COMPILED_SHORT)'
+	LOCKSTEP_ENGINE=ptx $(GO) test -count 1 $(TESTFLAGS) ./gpu/classic -run '^TestGymnasium$$/^CartPole'
 	LOCKSTEP_ENGINE=sass $(GO) test -count 1 $(TESTFLAGS) ./gpu -run '^TestCompiledFaults$$/^($(COMPILED_FAULTS))$$'
-	for engine in ptx sass; do \
-		LOCKSTEP_ENGINE=$$engine $(GO) test -count 1 $(TESTFLAGS) ./gpu -run '$(COMPILED_SHORT)' || exit 1; \
-		LOCKSTEP_ENGINE=$$engine $(GO) test -count 1 $(TESTFLAGS) ./gpu/classic -run '^TestGymnasium$$/^CartPole' || exit 1; done
+
+.PHONY: test-compiled-sass
+test-compiled-sass:
+	LOCKSTEP_ENGINE=sass $(GO) test -count 1 $(TESTFLAGS) ./gpu -run '$(COMPILED_SHORT)'
+	LOCKSTEP_ENGINE=sass $(GO) test -count 1 $(TESTFLAGS) ./gpu/classic -run '^TestGymnasium$$/^CartPole'
+	LOCKSTEP_ENGINE=sass $(GO) test -count 1 $(TESTFLAGS) ./gpu/translate -run '^TestSemantics$$'
 
 .PHONY: semantics
 semantics: $(NVCC_VENV)/ready ## assemble the specimens of the tables' instructions, and hold the tables to them

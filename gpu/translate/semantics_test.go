@@ -267,23 +267,27 @@ func specimenFile(t *testing.T, name string) string {
 	return string(data)
 }
 
-// together is a module whose kernels are compiled at once.
+// together is a module whose kernels are compiled at once, and translated once.
 type together struct {
 	Module
-	names []string
+	kernels func() (string, error)
 }
 
-func (m together) Kernel(string) (string, error) {
-	var b strings.Builder
-	for _, name := range m.names {
-		text, err := m.Module.Kernel(name)
-		if err != nil {
-			return "", err
+func newTogether(m Module, names []string) Module {
+	return together{m, sync.OnceValues(func() (string, error) {
+		var b strings.Builder
+		for _, name := range names {
+			text, err := m.Kernel(name)
+			if err != nil {
+				return "", err
+			}
+			b.WriteString(text)
 		}
-		b.WriteString(text)
-	}
-	return b.String(), nil
+		return b.String(), nil
+	})}
 }
+
+func (m together) Kernel(string) (string, error) { return m.kernels() }
 
 // cases are operands of a specimen, and what PTX says that becomes of them.
 type cases struct {
@@ -308,8 +312,10 @@ func newLaboratory(t *testing.T, engine string, m Module, all []specimen) *labor
 	for _, s := range all {
 		most, names = max(most, len(s.inputs())), append(names, s.name)
 	}
-	read := sync.OnceValues(func() (Module, error) { return together{m, names}, nil })
-	kernels := Kernels{Sources: "specimens", Read: read}
+	once := newTogether(m, names)
+	kernels := Kernels{
+		Sources: "specimens", Read: func() (Module, error) { return once, nil },
+	}
 	l := &laboratory{engine: engine, kernels: kernels, most: most, cases: map[string]cases{}}
 	l.open(t)
 	t.Cleanup(func() { l.device.Close() })

@@ -85,8 +85,9 @@ inline void store(uint8_t *p, T x) {
   memcpy(p, &x, sizeof x);
 }
 
-inline float f32(uint32_t b) { return bits<float>(b); }
-inline double f64(uint64_t b) { return bits<double>(b); }
+// No functions: to put ten thousand calls in line takes g++ as long as all else of a kernel.
+#define f32(b) __builtin_bit_cast(float, (uint32_t)(b))
+#define f64(b) __builtin_bit_cast(double, (uint64_t)(b))
 inline uint64_t pair(uint32_t low, uint32_t high) { return (uint64_t)high << 32 | low; }
 inline float negated(float x) { return f32(bits<uint32_t>(x) ^ 0x80000000u); }
 inline double negated(double x) { return f64(bits<uint64_t>(x) ^ 1ull << 63); }
