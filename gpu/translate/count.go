@@ -58,10 +58,10 @@ func unmodified(opcode string) string {
 // costs are an instruction's, in the order of cpp/count.h. Loads of 128 bits take two passes,
 // since lanes share addresses (kernels/gpt.cuh); units for approximations have four lanes
 // for each scheduler, those for float64 sixteen.
-func (c code) costs() [6]int {
+func (c code) costs() [9]int {
 	operation := unmodified(c.opcode)
 	if operation == "NOP" {
-		return [6]int{}
+		return [9]int{}
 	}
 	words := 1
 	if strings.Contains(c.opcode, ".128") {
@@ -69,7 +69,7 @@ func (c code) costs() [6]int {
 	} else if strings.Contains(c.opcode, ".64") {
 		words = 2
 	}
-	all := [6]int{1, max(1, c.stall)}
+	all := [9]int{1, max(1, c.stall)}
 	switch operation {
 	case "LDS", "LDG", "LD", "ST", "STG":
 		all[2] = min(words, 2)
@@ -79,29 +79,40 @@ func (c code) costs() [6]int {
 		all[3] = 8
 	case "DADD", "DMUL", "DFMA", "DSETP":
 		all[4] = 2
-	case "FFMA":
+	}
+	switch {
+	case operation == "FFMA":
 		all[5] = 1
+	case strings.HasPrefix(operation, "LD"), operation == "ULDC":
+		all[6] = 1
+	case operation[0] == 'F', operation == "MUFU":
+		all[7] = 1
+	case slices.Contains(moves, operation), strings.HasPrefix(c.opcode, "IMAD.MOV"):
+		all[8] = 1
 	}
 	return all
 }
 
+// moves are instructions that bring a constant or a register to another. That of halves is one,
+// too: ptxas makes constants with it.
+var moves = []string{"MOV", "UMOV", "CS2R", "R2UR", "HFMA2"}
+
 // counters are what a counted kernel has in C++ before its function.
 func (k *sassKernel) counters(blocks []int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "enum { kBlocks = %d };\nstatic const int costs[kBlocks][6] = {", len(blocks))
+	fmt.Fprintf(&b, "enum { kBlocks = %d };\nstatic const int costs[kBlocks][9] = {", len(blocks))
 	for n, from := range blocks {
 		to := len(k.codes)
 		if n+1 < len(blocks) {
 			to = blocks[n+1]
 		}
-		var sum [6]int
+		var sum [9]int
 		for _, c := range k.codes[from:to] {
 			for i, cost := range c.costs() {
 				sum[i] += cost
 			}
 		}
-		fmt.Fprintf(&b, "{%d, %d, %d, ", sum[0], sum[1], sum[2])
-		fmt.Fprintf(&b, "%d, %d, %d},", sum[3], sum[4], sum[5])
+		b.WriteString("{" + strings.Trim(strings.ReplaceAll(fmt.Sprint(sum), " ", ", "), "[]") + "},")
 	}
 	header, err := files.ReadFile("cpp/count.h")
 	if err != nil {
@@ -120,7 +131,8 @@ type Interval struct {
 	Stall   float64
 	Shared  float64
 	XU, F64 float64
-	FMA     float64 // of Even, those that are FFMA
+	// Of Even, those that are FFMA, that load, that compute otherwise in float32, that move.
+	FMA, Loads, Float, Moves float64
 }
 
 // ReadCounts reads the file that a counted kernel writes.
@@ -129,8 +141,9 @@ func ReadCounts(r io.Reader) ([]Interval, error) {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
 		var i Interval
-		_, err := fmt.Sscanf(lines.Text(), "%x %g %g %g %g %g %g %g %g %g", &i.Address, &i.Times,
-			&i.Cycles, &i.Even, &i.Issue, &i.Stall, &i.Shared, &i.XU, &i.F64, &i.FMA)
+		_, err := fmt.Sscanf(lines.Text(), "%x"+strings.Repeat(" %g", 12), &i.Address, &i.Times,
+			&i.Cycles, &i.Even, &i.Issue, &i.Stall, &i.Shared, &i.XU, &i.F64, &i.FMA, &i.Loads,
+			&i.Float, &i.Moves)
 		if err != nil {
 			return nil, fmt.Errorf("counts: %q: %w", lines.Text(), err)
 		}
@@ -151,6 +164,9 @@ func Sum(all []Interval) (sum Interval) {
 		sum.XU += i.XU
 		sum.F64 += i.F64
 		sum.FMA += i.FMA
+		sum.Loads += i.Loads
+		sum.Float += i.Float
+		sum.Moves += i.Moves
 	}
 	return sum
 }

@@ -8,21 +8,24 @@ import (
 
 // TestCosts: what an instruction costs, by its name and the stall count in its encoding.
 func TestCosts(t *testing.T) {
-	for opcode, want := range map[string][6]int{
-		"FFMA":           {1, 4, 0, 0, 0, 1},
-		"LDS.128":        {1, 4, 2, 0, 0, 0},
-		"LDS":            {1, 4, 1, 0, 0, 0},
-		"STS.128":        {1, 4, 4, 0, 0, 0},
-		"LDG.E.64":       {1, 4, 2, 0, 0, 0},
-		"MUFU.RCP":       {1, 4, 0, 8, 0, 0},
-		"I2F.F64":        {1, 4, 0, 8, 0, 0},
-		"I2FP.F32.S32":   {1, 4, 0, 0, 0, 0},
-		"DSETP.GEU.AND":  {1, 4, 0, 0, 2, 0},
+	for opcode, want := range map[string][9]int{
+		"FFMA":           {1, 4, 0, 0, 0, 1, 0, 0, 0},
+		"LDS.128":        {1, 4, 2, 0, 0, 0, 1, 0, 0},
+		"LDS":            {1, 4, 1, 0, 0, 0, 1, 0, 0},
+		"STS.128":        {1, 4, 4, 0, 0, 0, 0, 0, 0},
+		"LDG.E.64":       {1, 4, 2, 0, 0, 0, 1, 0, 0},
+		"MUFU.RCP":       {1, 4, 0, 8, 0, 0, 0, 1, 0},
+		"I2F.F64":        {1, 4, 0, 8, 0, 0, 0, 0, 0},
+		"I2FP.F32.S32":   {1, 4, 0, 0, 0, 0, 0, 0, 0},
+		"DSETP.GEU.AND":  {1, 4, 0, 0, 2, 0, 0, 0, 0},
 		"NOP":            {},
-		"FSETP.NEU.AND":  {1, 4, 0, 0, 0, 0},
-		"IMAD.MOV.U32":   {1, 4, 0, 0, 0, 0},
-		"F2F.F64.F32":    {1, 4, 0, 8, 0, 0},
-		"BAR.SYNC.DEFER": {1, 4, 0, 0, 0, 0},
+		"FSETP.NEU.AND":  {1, 4, 0, 0, 0, 0, 0, 1, 0},
+		"IMAD.MOV.U32":   {1, 4, 0, 0, 0, 0, 0, 0, 1},
+		"IMAD.WIDE":      {1, 4, 0, 0, 0, 0, 0, 0, 0},
+		"HFMA2.MMA":      {1, 4, 0, 0, 0, 0, 0, 0, 1},
+		"CS2R":           {1, 4, 0, 0, 0, 0, 0, 0, 1},
+		"F2F.F64.F32":    {1, 4, 0, 8, 0, 0, 0, 1, 0},
+		"BAR.SYNC.DEFER": {1, 4, 0, 0, 0, 0, 0, 0, 0},
 	} {
 		if got := (code{opcode: opcode, stall: 4}).costs(); got != want {
 			t.Errorf("%s costs %v, want %v", opcode, got, want)
@@ -50,12 +53,13 @@ func TestBlocks(t *testing.T) {
 // TestReadCounts adds up what a kernel has written, and refuses what is no count.
 func TestReadCounts(t *testing.T) {
 	all, err := ReadCounts(
-		strings.NewReader("5f0 2 30 20 21 22 23 24 25 26\n1a0 1 1 1 1 1 1 1 1 1\n"),
+		strings.NewReader("5f0 2 30 20 21 22 23 24 25 26 27 28 29\n1a0 1 1 1 1 1 1 1 1 1 1 1 1\n"),
 	)
 	if err != nil || len(all) != 2 || all[0].Address != 0x5f0 {
 		t.Fatalf("%+v, %v", all, err)
 	}
-	if got, want := Sum(all), (Interval{0, 3, 31, 21, 22, 23, 24, 25, 26, 27}); got != want {
+	want := Interval{0, 3, 31, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30}
+	if got := Sum(all); got != want {
 		t.Errorf("sum %+v, want %+v", got, want)
 	}
 	_, err = ReadCounts(strings.NewReader("5f0 2 30\n"))

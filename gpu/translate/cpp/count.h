@@ -10,8 +10,9 @@ enum { kThreads = 256, kWarps = kThreads / 32, kSchedulers = 4 };
 
 // What instructions cost: a scheduler's turns, cycles until a warp goes on, passes of shared
 // memory and L1, cycles of a scheduler's part of the units for approximations and
-// conversions and of those for float64; and how many are FFMA.
-enum { kIssue, kStall, kShared, kXU, kF64, kFMA, kCosts };
+// conversions and of those for float64; and how many are FFMA, load, compute otherwise in float32,
+// and move.
+enum { kIssue, kStall, kShared, kXU, kF64, kFMA, kLoads, kFloat, kMoves, kCosts };
 
 static uint32_t counts[kThreads][kBlocks];
 static unsigned arrived;
@@ -68,7 +69,7 @@ static void passed(unsigned threads, int at) {
   i.times++;
   i.cycles += *std::max_element(busiest, busiest + kFMA);
   i.even += all[kIssue] / kSchedulers;
-  for (int c = 0; c < kCosts; c++) i.part[c] += c == kFMA ? all[c] / kSchedulers : busiest[c];
+  for (int c = 0; c < kCosts; c++) i.part[c] += c >= kFMA ? all[c] / kSchedulers : busiest[c];
 }
 
 // An End is each thread's. The last one of the block writes what was counted.
