@@ -18,8 +18,8 @@ import (
 func TestLayout(t *testing.T) {
 	const weights = 7
 	good := []int64{
-		interfaceVersion, 16, 8 * 20, 40, 24, 48 + 160 + 320 + 8192 + 8192 + 1024 + 8 + 8, 38 * 8,
-		8 * 50, 8 * 15, weights, 256, 2, 1, 1000, 2, 2000, 0, 0, 3, 2, 10, 3, 0, 0, 0, 0,
+		interfaceVersion, 16, 8 * 20, 40, 24, 48 + 160 + 320 + 8192 + 8192 + 4096 + 8 + 8, 38 * 8,
+		8 * 69, 8 * 17, weights, 256, 2, 1, 1000, 2, 2000, 0, 0, 3, 2, 10, 3, 0, 0, 0, 0,
 	}
 	if l, err := readLayout(good, weights); err != nil || l.maxThreads != 256 ||
 		!slices.Equal(l.variants, []variant{{1, 1000}, {2, 2000}}) {
