@@ -409,14 +409,10 @@ func (w *ptxWriter) instruction(o operation, operands string, line int) (string,
 	}
 	t := o.kind(rune(to[0]))
 	end, err := w.assign(args[0], t, "d")
-	semantics := strings.ReplaceAll(
-		typeT.ReplaceAllString(o.semantics, cpp[o.t]), "(t, at,", fmt.Sprintf("(t, %d,", line),
-	)
+	semantics := o.filled(map[string]string{"T": cpp[o.t], "at": strconv.Itoa(line)})
 	fmt.Fprintf(&b, "%s %s; %s }", cpp[t], semantics, end)
 	return b.String(), err
 }
-
-var typeT = regexp.MustCompile(`\bT\b`)
 
 // kind is the type for which a letter in the table stands.
 func (o operation) kind(letter rune) string {
@@ -594,17 +590,10 @@ func (w *ptxWriter) memory(o operation, args []string, line int) (string, error)
 // control is an instruction that reads no registers.
 func (w *ptxWriter) control(o operation, operands string, line int) (string, error) {
 	switch o.opcode {
-	case "bra", "bra.uni":
-		return "goto " + identifier(operands) + ";", nil
-	case "ret":
-		return "return;", nil
-	case "nanosleep.u32":
-		return ";", nil
 	case "bar.sync":
 		if operands != "0" {
 			return "", fmt.Errorf("only barrier 0 is known")
 		}
-		return fmt.Sprintf("t.barrier(%d);", line), nil
 	case "call.uni":
 		c := ptxCall.FindStringSubmatch(operands)
 		if c == nil {
@@ -617,5 +606,7 @@ func (w *ptxWriter) control(o operation, operands string, line int) (string, err
 		}
 		return c[2] + "(" + strings.Join(append([]string{"t"}, arguments...), ", ") + ");", nil
 	}
-	return "", fmt.Errorf("opcode %s is not written", o.opcode)
+	return o.filled(map[string]string{
+		"a": identifier(operands), "at": strconv.Itoa(line),
+	}) + ";", nil
 }

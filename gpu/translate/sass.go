@@ -347,7 +347,7 @@ func (k *sassKernel) instruction(i int, c code) (string, error) {
 	err := fmt.Errorf("its operands are not in sass.txt")
 	switch rows[0].operands {
 	case "control":
-		return k.control(i, c, guard, at)
+		return k.control(i, c, rows[0], guard, at)
 	case "memory":
 		text, err = c.memory(rows[0], at)
 	default:
@@ -660,7 +660,7 @@ func (c code) memory(r row, at string) (string, error) {
 
 // control is an instruction that goes somewhere or waits. A branch that threads take by a
 // predicate is noted, so that a barrier knows which of a warp's threads are together.
-func (k *sassKernel) control(i int, c code, guard, at string) (string, error) {
+func (k *sassKernel) control(i int, c code, r row, guard, at string) (string, error) {
 	address := (i + 1) * instructionBytes
 	text := ""
 	switch c.opcode {
@@ -695,21 +695,17 @@ func (k *sassKernel) control(i int, c code, guard, at string) (string, error) {
 				"{ where = %s; t.branch((int)where, true); goto dispatch; }", register,
 			)
 		}
-	case "EXIT":
-		text = "return;"
 	case "BAR.SYNC.DEFER_BLOCKING":
 		if !slices.Equal(c.operands, []string{"0x0"}) {
 			return "", fmt.Errorf("only barrier 0 is known")
 		}
-		text = "t.barrier(" + at + ");"
-	case "BSSY":
-		text = c.operands[0] + " = t.path;"
-	case "BSYNC":
-		text = "t.path = " + c.operands[0] + ";"
-	case "WARPSYNC.ALL":
-		text = fmt.Sprintf("t.path = %d;", address)
-	default: // BREAK, NANOSLEEP, NOP
-		text = ";"
+		fallthrough
+	default:
+		words := map[string]string{"at": at, "next": strconv.Itoa(address)}
+		if len(c.operands) > 0 {
+			words["a"] = c.operands[0]
+		}
+		text = r.filled(words) + ";"
 	}
 	if guard != "" {
 		text = "if (" + guard + ") " + text

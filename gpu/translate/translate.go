@@ -78,6 +78,18 @@ type row struct {
 	opcode, types, operands, semantics, source string
 }
 
+var word = regexp.MustCompile(`\w+`)
+
+// filled is a row's C++, in which words stand for what an instruction has.
+func (r row) filled(words map[string]string) string {
+	return word.ReplaceAllStringFunc(r.semantics, func(w string) string {
+		if instead, ok := words[w]; ok {
+			return instead
+		}
+		return w
+	})
+}
+
 var columns = regexp.MustCompile(`\s{2,}`)
 
 // readTable reads a table, whose rows have types or do not.
