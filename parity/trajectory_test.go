@@ -41,6 +41,7 @@ var committed = map[string]int{
 	"default/ort1.30-avx512-expU-sinfma-csv2":      8,
 	"hard/ort1.30-avx2-expU-sinfma-csv2":           4,
 	"hard/ort1.30-avx512-expU-sinfma-csv2":         4,
+	"hard/ort1.30arm-neon-expC-sinfma-csvexact":    4,
 	"ort1.23-avx2-expU-sinfma-csv2":                2,
 	"ort1.27-avx2-expU-sinfma-csv2":                2,
 	"ort1.30-avx2-expU-sinfma-csv2":                18,
