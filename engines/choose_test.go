@@ -1,0 +1,307 @@
+package engines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockstep"
+	"lockstep/internal/want"
+)
+
+// fake is an engine that computes nothing.
+type fake struct {
+	lockstep.Implementation
+	name    string
+	profile lockstep.Profile
+	notices []string
+	closed  *[]string
+}
+
+func (f fake) Name() string              { return f.name }
+func (f fake) Profile() lockstep.Profile { return f.profile }
+func (f fake) About() lockstep.About     { return lockstep.About{Notices: f.notices} }
+func (f fake) Close() error              { *f.closed = append(*f.closed, f.name); return nil }
+
+// fakes puts other engines in the list's place until the end of the test, and returns the names of
+// those that are closed.
+func fakes(t *testing.T, list ...Engine) *[]string {
+	before, closed := known, &[]string{}
+	known = list
+	t.Cleanup(func() { known = before })
+	for i := range known {
+		e := &known[i]
+		if e.Missing == nil {
+			e.Missing = never
+		}
+		e.New = func(c Config) (lockstep.Implementation, error) {
+			if e.ByLibrary {
+				c.Profile = lockstep.Profile{CSV: lockstep.CSVExact}
+			}
+			var notices []string
+			if e.Quiet {
+				notices = []string{"it is quiet"}
+			}
+			return fake{name: e.Name, profile: c.Profile, notices: notices, closed: closed}, nil
+		}
+	}
+	return closed
+}
+
+var errWarp = errors.New("no warp")
+
+func missing() error { return errWarp }
+
+func names(list []*Engine) (all []string) {
+	for _, e := range list {
+		all = append(all, e.Name)
+	}
+	return all
+}
+
+// TestTried: slow engines are not tried, and quiet ones only where they can run.
+func TestTried(t *testing.T) {
+	fakes(t, Engine{Name: "a"}, Engine{Name: "slow", Slow: true}, Engine{Name: "quiet", Quiet: true},
+		Engine{Name: "none", Missing: missing},
+		Engine{Name: "quiet none", Quiet: true, Missing: missing})
+	if got := names(Tried()); !slices.Equal(got, []string{"a", "quiet", "none"}) {
+		t.Errorf("tried are %q", got)
+	}
+}
+
+// TestChoose: the last engine that can run is taken, and who asked hears why others are not; one
+// that has another profile than is needed is closed.
+func TestChoose(t *testing.T) {
+	closed := fakes(t, Engine{Name: "first", Quiet: true}, Engine{Name: "library", ByLibrary: true},
+		Engine{Name: "last", Missing: missing})
+	for _, c := range []struct {
+		name    string
+		profile lockstep.Profile
+		exact   bool
+		want    string
+		notices []string
+		fails   string
+		closed  string
+	}{
+		{Auto, lockstep.Profile{}, false, "library",
+			[]string{"using the library engine, since the last one cannot run: no warp"}, "", ""},
+		{Auto, lockstep.Profile{}, true, "first", []string{"it is quiet", "using the first engine, " +
+			"since the last one cannot run: no warp, and the library one cannot run: the library " +
+			"engine computes with profile " + lockstep.Profile{CSV: lockstep.CSVExact}.String() +
+			" on this machine, not " + lockstep.Profile{}.String()}, "", "library"},
+		{Auto, lockstep.Profile{CSV: lockstep.CSVExact}, true, "library",
+			[]string{"using the library engine, since the last one cannot run: no warp"}, "", ""},
+		{"first", lockstep.Profile{}, true, "first", []string{"it is quiet"}, "", ""},
+		{"library", lockstep.Profile{}, false, "library", nil, "", ""},
+		{"library", lockstep.Profile{}, true, "", nil, "the library engine computes with profile " +
+			lockstep.Profile{CSV: lockstep.CSVExact}.String() + " on this machine, not " +
+			lockstep.Profile{}.String(), "library"},
+		{"last", lockstep.Profile{}, false, "", nil, "no warp", ""},
+		{"other", lockstep.Profile{}, false, "", nil,
+			`engine "other" is not known, want one of first, library, last`, ""},
+	} {
+		*closed = nil
+		s, notices, err := Choose(c.name, Config{Profile: c.profile}, c.exact)
+		got := ""
+		if s != nil && err == nil {
+			got = s.Name()
+		}
+		if got != c.want || (err == nil) != (c.fails == "") || err != nil && err.Error() != c.fails ||
+			strings.Join(*closed, " ") != c.closed {
+			t.Errorf("%s, exact is %v: %q, %v, closed %q; want %q, %s", c.name, c.exact, got, err,
+				*closed, c.want, c.fails)
+		}
+		if !slices.Equal(notices, c.notices) {
+			t.Errorf("%s, exact is %v: notices %q, want %q", c.name, c.exact, notices, c.notices)
+		}
+	}
+}
+
+// TestComputes: an engine has the arithmetic of a profile unless it says that it lacks it.
+func TestComputes(t *testing.T) {
+	lacks := func(p lockstep.Profile) error {
+		if p.CSV == lockstep.CSVExact {
+			return errWarp
+		}
+		return nil
+	}
+	for _, c := range []struct {
+		lacks func(lockstep.Profile) error
+		csv   lockstep.Profile
+		want  bool
+	}{
+		{nil, lockstep.Profile{}, true}, {lacks, lockstep.Profile{}, true},
+		{lacks, lockstep.Profile{CSV: lockstep.CSVExact}, false},
+	} {
+		if got := (&Engine{Lacks: c.lacks}).Computes(c.csv); got != c.want {
+			t.Errorf("%v computes: %v", c.csv, got)
+		}
+	}
+}
+
+// TestCommon: the profile of several engines is that of the one whose library decides, where it
+// runs, and else the host's.
+func TestCommon(t *testing.T) {
+	closed := fakes(t, Engine{Name: "a"}, Engine{Name: "library", ByLibrary: true},
+		Engine{Name: "none", ByLibrary: true, Missing: missing})
+	own := lockstep.Profile{CSV: lockstep.CSVExact}
+	for _, c := range []struct {
+		list []string
+		want lockstep.Profile
+	}{
+		{[]string{"a"}, lockstep.Profile{}}, {[]string{"a", "library"}, own},
+		{[]string{"none", "library", "a"}, own}, {[]string{"none", "a"}, lockstep.Profile{}},
+	} {
+		list, err := ByName(c.list...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		*closed = nil
+		got := Common(list, "", lockstep.Profile{})
+		if got != c.want || (len(*closed) == 1) != (c.want == own) {
+			t.Errorf("%q: %v, closed %q; want %v", c.list, got, *closed, c.want)
+		}
+	}
+}
+
+// TestOf: a file is of the engines in whose folder it lies, then of those that rest on them.
+func TestOf(t *testing.T) {
+	fakes(t, Engine{Name: "a", Folder: "a"}, Engine{Name: "b", Folder: "b"},
+		Engine{Name: "inside", Folder: "b/inside", Rests: "b"}, Engine{Name: "c", Folder: "c"})
+	for file, want := range map[string][]string{
+		"a/x.go": {"a"}, "b/x.go": {"b", "inside"}, "b/inside/x.go": {"inside"}, "x.go": nil,
+		"ab/x.go": nil, "c/b/x.go": {"c"},
+	} {
+		if got := Of(file); !slices.Equal(got, want) {
+			t.Errorf("%s is of %q, want %q", file, got, want)
+		}
+	}
+}
+
+// member is an engine of another family.
+type member struct {
+	name    string
+	workers int
+}
+
+func (m member) Name() string { return m.name }
+
+// TestFamily: an engine of a family is found by its name, or it is the last that is here and not
+// slow; what is wrong with one that is here is told, and hides none before it.
+func TestFamily(t *testing.T) {
+	lack := &want.Error{Want: want.Compiler, Reason: errWarp}
+	make := func(name string, slow bool, err error) Member[member] {
+		return Member[member]{Name: name, Slow: slow, New: func(workers int) (member, error) {
+			return member{name, workers}, err
+		}}
+	}
+	f := &Family[member]{simulates: "toys", known: []Member[member]{
+		make("first", false, nil), make("second", false, nil), make("absent", false, lack),
+		make("slow", true, nil), make("compiled", true, errWarp),
+	}}
+	f.known[4].Compiled = true
+	for name, want := range map[string]string{
+		"": "second", Auto: "second", "first": "first", "slow": "slow",
+		"absent": lack.Error(), "compiled": "no warp",
+		"other": `no engine "other" computes toys: there are first, second, absent, slow, compiled`,
+	} {
+		e, err := f.Open(name, 3)
+		got := e.name
+		if err != nil {
+			got = err.Error()
+		}
+		if got != want || err == nil && e.workers != 3 {
+			t.Errorf("%q: %s with %d workers, want %s", name, got, e.workers, want)
+		}
+	}
+	if got := f.Tried(); !slices.Equal(got, []string{"first", "second", "absent"}) {
+		t.Errorf("tried are %q", got)
+	}
+	if got := f.Checked(); len(got) != 4 || got[3].Name != "slow" || len(f.All()) != 5 {
+		t.Errorf("checked are %d engines of %d", len(got), len(f.All()))
+	}
+	restore := f.Replace([]Member[member]{make("broken", false, errWarp)})
+	if _, err := f.Open("", 1); err != errWarp || f.Simulates() != "toys" {
+		t.Errorf("an engine that is here and breaks: %v", err)
+	}
+	if restore(); len(f.All()) != 5 {
+		t.Errorf("%d engines are put back", len(f.All()))
+	}
+	if got := f.Identity(member{"x", 1}); got != "lockstep/engines on x" {
+		t.Errorf("it is %q", got)
+	}
+}
+
+// TestSlopesRefuse: slopes of what has no next step, is not as many, or is nudged by nothing are
+// refused before anything is computed.
+func TestSlopesRefuse(t *testing.T) {
+	job := func(rows int) lockstep.Job {
+		r := &lockstep.Route{Name: "r"}
+		for _, column := range r.Columns() {
+			*column = make([]float64, rows)
+		}
+		return lockstep.Job{Route: r}
+	}
+	by := Nudges{Action: 0.25, Roll: 0.5, Speed: 3, Acceleration: 0.4, Lataccel: 0.15}
+	shotOf := func(step, have int, failed string) *lockstep.Snapshot {
+		return &lockstep.Snapshot{Step: step, Rollouts: []lockstep.RolloutState{
+			{Route: "r", Lataccel: make([]float64, have), Action: make([]float64, have), Err: failed},
+		}}
+	}
+	nan, inf := math.NaN(), math.Inf(1)
+	for _, c := range []struct {
+		rows   int
+		shot   *lockstep.Snapshot
+		action []float64
+		by     func(*Nudges)
+		want   string
+	}{
+		{110, shotOf(99, 99, ""), []float64{0}, nil, "the snapshot is of step 99, before which " +
+			"recorded commands steer: want 100 at least"},
+		{110, shotOf(105, 105, ""), nil, nil,
+			"1 jobs, a snapshot of 1 rollouts and 0 commands, want as many"},
+		{110, &lockstep.Snapshot{Step: 105}, []float64{0}, nil,
+			"1 jobs, a snapshot of 0 rollouts and 1 commands, want as many"},
+		{110, shotOf(110, 110, ""), []float64{0}, nil, `rollout 0 of route "r" has no step 110`},
+		{110, shotOf(105, 104, ""), []float64{0}, nil, `rollout 0 of route "r" has no step 105`},
+		{110, shotOf(105, 105, "no"), []float64{0}, nil, `rollout 0 of route "r" has no step 105`},
+		{110, shotOf(105, 105, ""), []float64{2.5}, nil, "command 0 is 2.5, want one within ±2"},
+		{110, shotOf(105, 105, ""), []float64{-2.5}, nil, "command 0 is -2.5, want one within ±2"},
+		{110, shotOf(105, 105, ""), []float64{nan}, nil, "command 0 is NaN, want one within ±2"},
+		{110, shotOf(105, 105, ""), []float64{0}, func(n *Nudges) { n.Action = 0 },
+			"a nudge of 0, want a number above 0"},
+		{110, shotOf(105, 105, ""), []float64{0}, func(n *Nudges) { n.Roll = -1 },
+			"a nudge of -1, want a number above 0"},
+		{110, shotOf(105, 105, ""), []float64{0}, func(n *Nudges) { n.Speed = nan },
+			"a nudge of NaN, want a number above 0"},
+		{110, shotOf(105, 105, ""), []float64{0}, func(n *Nudges) { n.Acceleration = inf },
+			"a nudge of +Inf, want a number above 0"},
+		{110, shotOf(105, 105, ""), []float64{0}, func(n *Nudges) { n.Lataccel = 0 },
+			"a nudge of 0, want a number above 0"},
+		// What is asked is asked of the simulator, which here is none.
+		{110, shotOf(100, 100, ""), []float64{2}, nil, errWarp.Error()},
+		{110, shotOf(109, 109, ""), []float64{-2}, nil, errWarp.Error()},
+	} {
+		by := by
+		if c.by != nil {
+			c.by(&by)
+		}
+		_, err := NextSlopes(t.Context(), unmade{}, []lockstep.Job{job(c.rows)}, c.shot, c.action, by)
+		if got := fmt.Sprint(err); got != c.want {
+			t.Errorf("%s, want %s", got, c.want)
+		}
+	}
+}
+
+// unmade is a simulator that makes no stepper.
+type unmade struct{ lockstep.StepSimulator }
+
+func (unmade) Reset(
+	context.Context, []lockstep.Job, lockstep.Options,
+) (lockstep.Stepper, error) {
+	return nil, errWarp
+}
