@@ -89,6 +89,77 @@ func TestRemainder(t *testing.T) {
 			t.Fatalf("%x: %x, want %x", x, got, want)
 		}
 	}
+	for range 100_000 { // by others, of which the inverse is too large or too small
+		y := 1 + 9*r.Float64()
+		x := y * float64(1+r.IntN(1<<30))
+		if want, got := math.Mod(x, y), remainder(x, y, 1/y); want != got {
+			t.Fatalf("%x by %x: %x, want %x", x, y, got, want)
+		}
+	}
+}
+
+// TestUnsure: a square that is within a 64th of its last bit of a midpoint is not sure, above the
+// midpoint and below it.
+func TestUnsure(t *testing.T) {
+	r := rand.New(rand.NewPCG(17, 18))
+	sides := [2]int{}
+	for range 200_000 {
+		x := 1 + r.Float64()
+		h := x * x
+		last := math.Nextafter(h, 4) - h
+		rest := math.FMA(x, x, -h) / last // between -1/2 and 1/2
+		if math.Abs(rest) < 0.5-1.0/64 {
+			continue
+		}
+		if _, sure := certain(x); sure {
+			t.Fatalf("%x·%x is sure, %v from what it is rounded to", x, x, rest)
+		}
+		sides[bit(rest > 0)]++
+	}
+	if sides[0] < 1000 || sides[1] < 1000 {
+		t.Errorf("%d squares are below a midpoint, %d above", sides[1], sides[0])
+	}
+}
+
+// TestLongRun: a run is what two are that follow on one another, wherever the first ends, beyond
+// what a block does alone, too.
+func TestLongRun(t *testing.T) {
+	uniform := uint64(9)
+	policy := classic.Policy{Uniform: &uniform}
+	task, err := classic.Make("Acrobot-v1", 3, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const steps = 2*stretch + 3
+	var want string
+	for _, first := range []int{0, 1, 1000, stretch, stretch + 1, 2 * stretch} {
+		v, err := Batched{}.Make(task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := v.Reset(classic.Reset{Seed: 1}); err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range []int{first, steps - first} {
+			if n == 0 {
+				continue
+			}
+			if err := v.Run(t.Context(), policy, n, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		shot, err := v.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := fmt.Sprint(shot, v.Totals())
+		if want == "" {
+			want = got
+		}
+		if got != want {
+			t.Errorf("%d steps and then %d: %s, want %s", first, steps-first, got, want)
+		}
+	}
 }
 
 // TestFused: a sum with a product is rounded once, also where float64 would round to the midpoint
