@@ -3,6 +3,7 @@
 package group
 
 import (
+	"bufio"
 	"context"
 	"os"
 	"path/filepath"
@@ -40,5 +41,33 @@ func TestCommand(t *testing.T) {
 	time.Sleep(300 * time.Millisecond)
 	if after := size(); after != before {
 		t.Errorf("what it has started goes on: %d bytes, then %d", before, after)
+	}
+}
+
+// TestAskForStack: a process that is there is asked, by the signal that makes it write; one that
+// has ended is not.
+func TestAskForStack(t *testing.T) {
+	command := Command(t.Context(), "sh", "-c",
+		`trap 'echo asked; exit 7' USR1; echo ready; while :; do sleep 0.01; done`)
+	out, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	if !lines.Scan() || lines.Text() != "ready" {
+		t.Fatalf("it says %q", lines.Text())
+	}
+	if !AskForStack(command.Process) {
+		t.Error("a process that is there is not asked")
+	}
+	if !lines.Scan() || lines.Text() != "asked" {
+		t.Errorf("it says %q", lines.Text())
+	}
+	command.Wait()
+	if code := command.ProcessState.ExitCode(); code != 7 || AskForStack(command.Process) {
+		t.Errorf("it ends with %d, and can be asked then", code)
 	}
 }
