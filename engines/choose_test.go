@@ -305,3 +305,98 @@ func (unmade) Reset(
 ) (lockstep.Stepper, error) {
 	return nil, errWarp
 }
+
+// linear is a simulator whose next lataccel is a sum of all that it may depend on, each times a
+// number of its own, and a number of the route.
+type linear struct {
+	lockstep.StepSimulator
+	most *int // rollouts at once
+}
+
+type linearStepper struct {
+	lockstep.Stepper
+	jobs []lockstep.Job
+	shot *lockstep.Snapshot
+}
+
+func weight(v int) float64 { return float64(v%13) - 6.5 }
+
+func (l linear) Reset(
+	_ context.Context, jobs []lockstep.Job, _ lockstep.Options,
+) (lockstep.Stepper, error) {
+	*l.most = max(*l.most, len(jobs))
+	return &linearStepper{jobs: jobs}, nil
+}
+
+func (s *linearStepper) Restore(_ context.Context, shot *lockstep.Snapshot) error {
+	s.shot = shot
+	return nil
+}
+
+func (s *linearStepper) Step(_ context.Context, commands, lataccels []float64) error {
+	t := s.shot.Step
+	for i := range lataccels {
+		r, state := s.jobs[i].Route, &s.shot.Rollouts[i]
+		all := []float64{commands[i], r.RollLataccel[t], r.VEgo[t], r.AEgo[t]}
+		all = append(all, state.Lataccel[t-lockstep.ContextLength:t]...)
+		all = append(all, state.Action[t-lockstep.ContextLength+1:t]...)
+		x := float64(r.Seed)
+		for v, value := range all {
+			x += weight(v) * value
+		}
+		lataccels[i] = x
+	}
+	return nil
+}
+
+func (s *linearStepper) Err(int) error { return nil }
+func (s *linearStepper) Close() error  { return nil }
+
+// TestSlopesLinear: the slopes of what is linear are its factors, for each of more rollouts than
+// are computed together, at the limits of commands, too.
+func TestSlopesLinear(t *testing.T) {
+	const step, n = 120, 3*(atOnce/(1+2*Variables)) + 2
+	shot := &lockstep.Snapshot{Step: step}
+	var jobs []lockstep.Job
+	var actions []float64
+	for i := range n {
+		r := &lockstep.Route{Name: "r", Seed: uint32(i)}
+		for k, column := range r.Columns() {
+			for row := range 140 {
+				*column = append(*column, math.Sin(float64(i+7*k+row)))
+			}
+		}
+		state := lockstep.RolloutState{Route: "r"}
+		for row := range step {
+			state.Lataccel = append(state.Lataccel, math.Cos(float64(i+row)))
+			state.Action = append(state.Action, []float64{-2, 0.5, 2}[(i+row)%3])
+		}
+		jobs = append(jobs, lockstep.Job{Route: r})
+		shot.Rollouts = append(shot.Rollouts, state)
+		actions = append(actions, []float64{2, -2, 0.25}[i%3])
+	}
+	most := 0
+	got, err := NextSlopes(t.Context(), linear{most: &most}, jobs, shot, actions, DefaultNudges())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most > atOnce || most < atOnce/2 {
+		t.Errorf("%d candidates are computed at once", most)
+	}
+	now := make([]float64, n)
+	plain := &linearStepper{jobs: jobs, shot: shot}
+	if err := plain.Step(t.Context(), actions, now); err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		if got.Lataccel[i] != now[i] {
+			t.Errorf("rollout %d: %v, want %v", i, got.Lataccel[i], now[i])
+		}
+		for v := range Variables { // differences round
+			if d := got.By[i*Variables+v] - weight(v); !(math.Abs(d) < 1e-9) {
+				t.Errorf("rollout %d, variable %d: %v, want %v", i, v, got.By[i*Variables+v],
+					weight(v))
+			}
+		}
+	}
+}
