@@ -74,12 +74,7 @@ func stepped(
 // Policies that remember what they saw have each of them, the others some.
 func withNaN(t *testing.T) (jobs []lockstep.Job) {
 	const rows = 104
-	base := &lockstep.Route{Seed: 7}
-	for k, column := range base.Columns() {
-		for i := range rows {
-			*column = append(*column, []float64{0.1, 20, 0.2, 1, 0.5}[k]+math.Sin(float64(i+k))/9)
-		}
-	}
+	base := tame("", rows)
 	forward, err := lockstep.KindPIDFF.New(
 		[]float64{0.2, 0.1, -0.05, 0.1, 0.2, -0.1, 0.05, 0.1, 0.3, 0.02},
 	)
@@ -101,4 +96,15 @@ func withNaN(t *testing.T) (jobs []lockstep.Job) {
 		}
 	}
 	return jobs
+}
+
+// tame is a route on which nothing is odd.
+func tame(name string, rows int) *lockstep.Route {
+	r := &lockstep.Route{Name: name, Seed: 7}
+	for k, column := range r.Columns() {
+		for i := range rows {
+			*column = append(*column, []float64{0.1, 20, 0.2, 1, 0.5}[k]+math.Sin(float64(i+k))/9)
+		}
+	}
+	return r
 }
