@@ -92,7 +92,7 @@ func arrive(t *testing.T, e engine, way string) *arrival {
 		must(p.Restore(ctx, shot))
 	case "forked":
 		steps(p, arrivedAt+1, -1)
-		p, err = p.Fork(ctx, shot, []int{0, 1, 2}, lockstep.Noise{Kind: lockstep.OwnNoise})
+		p, err = p.Fork(ctx, shot, []int{0, 1, 2}, lockstep.Noise{Kind: lockstep.RouteNoise})
 		must(err)
 		t.Cleanup(func() { p.Close() })
 	}
