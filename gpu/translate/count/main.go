@@ -3,6 +3,7 @@
 // measured on a GPU.
 //
 //	go run ./gpu/translate/count -routes 6
+//	go run ./gpu/translate/count -policy wide  # steered by a recorded network
 //	go run ./gpu/translate/count -cubin FILE   # another, with its listing in FILE.sass
 package main
 
@@ -14,6 +15,7 @@ import (
 	"path/filepath"
 
 	"lockstep"
+	"lockstep/golden/policies"
 	"lockstep/gpu"
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
@@ -26,18 +28,38 @@ import (
 func main() {
 	routes := flag.Int("routes", 6, "routes of the block: 1, 2, 4, 5 or 6")
 	steps := flag.Int("steps", 400, "steps that the network runs")
+	policy := flag.String(
+		"policy", "pid", "what steers: pid, or network or wide of the recorded policies",
+	)
 	cubin := flag.String(
 		"cubin", "",
 		"machine code to count, if it is not that shipped; its listing is in FILE.sass",
 	)
 	flag.Parse()
-	if err := run(*routes, *steps, *cubin); err != nil {
+	if err := run(*routes, *steps, *policy, *cubin); err != nil {
 		fmt.Fprintln(os.Stderr, "count:", err)
 		os.Exit(1)
 	}
 }
 
-func run(routes, steps int, cubin string) error {
+// steers is what a name stands for.
+func steers(name string) (lockstep.Policy, error) {
+	switch name {
+	case "pid":
+		return lockstep.DefaultPID(), nil
+	case "network":
+		return policies.Network()
+	case "wide":
+		return policies.Wide()
+	}
+	return nil, fmt.Errorf("-policy %s: want pid, network or wide", name)
+}
+
+func run(routes, steps int, policy, cubin string) error {
+	steering, err := steers(policy)
+	if err != nil {
+		return err
+	}
 	if most := lockstep.CostEndIdx - lockstep.ControlStartIdx; steps < 1 || steps > most {
 		return fmt.Errorf("-steps %d: want 1 to %d", steps, most)
 	}
@@ -88,7 +110,7 @@ func run(routes, steps int, cubin string) error {
 			return err
 		}
 		r = r.First(lockstep.ControlStartIdx + steps)
-		jobs = append(jobs, lockstep.Job{Route: r, Policy: lockstep.DefaultPID()})
+		jobs = append(jobs, lockstep.Job{Route: r, Policy: steering})
 	}
 	options := lockstep.Options{Shortcuts: lockstep.CostOnly}
 	for _, r := range s.Simulate(context.Background(), jobs, options) {
