@@ -262,6 +262,45 @@ func TestCollectOnDevice(t *testing.T) {
 	}
 }
 
+// TestDeclaredOnDevice: what a network declares that it sees stays on the device, too.
+func TestDeclaredOnDevice(t *testing.T) {
+	s := newSimulator(t, Config{})
+	ctx := context.Background()
+	policy, err := recorded.Wide()
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs := []lockstep.Job{
+		{Route: shorten(routes()[0], 103), Policy: policy},
+		{Route: shorten(routes()[1], 102), Policy: policy, Sampling: &lockstep.Sampling{ID: 1}},
+	}
+	want, err := s.Collect(ctx, jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	places := []lockstep.Place{{Rollout: 1, Step: 1}, {Rollout: 0, Step: 2}, {Rollout: 1}}
+	observed := make([]float32, len(places)*policy.Inputs())
+	if err := s.Observe(want, places, observed); err != nil {
+		t.Fatal(err)
+	}
+	x, err := s.CollectOnDevice(ctx, jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	var into driver.Pointer
+	if err := s.use(ctx, nil, func(c *connection) (err error) {
+		into, err = c.Allocate(int64(4 * len(observed)))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Observe(places, uintptr(into)); err != nil {
+		t.Fatal(err)
+	}
+	same(t, s, "observations", uintptr(into), observed)
+}
+
 // same holds numbers on the device to others, bit by bit.
 func same[T float32 | float64](t *testing.T, s *Simulator, what string, at uintptr, want []T) {
 	t.Helper()
