@@ -58,20 +58,8 @@ func TestGangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := make([]float64, len(sample))
-	var seen [][]float64
-	for range sample {
-		seen = append(seen, nil)
-	}
-	for !p.Done() {
-		commands := []float64{9, 9, 9, 9, 0.25, 9} // of those that are steered none counts
-		if err := p.Step(t.Context(), commands, now); err != nil {
-			t.Fatal(err)
-		}
-		for i, x := range now {
-			seen[i] = append(seen[i], x)
-		}
-	}
+	// Of those that are steered no command counts.
+	seen := steppedToEnd(t, p, []float64{9, 9, 9, 9, 0.25, 9})
 	if made["first"] != 13 || made["second"] != 12 || len(made) != 2 {
 		t.Errorf("controllers are made for %v routes, plus 10 each, want 13 and 12", made)
 	}
@@ -106,6 +94,21 @@ func TestGangs(t *testing.T) {
 			t.Errorf("rollout %d: %v, %v", i, err, r.Err)
 		}
 	}
+}
+
+// steppedToEnd gives the same commands at each step, and returns the lataccels of each rollout.
+func steppedToEnd(t *testing.T, p lockstep.Stepper, commands []float64) [][]float64 {
+	t.Helper()
+	now, seen := make([]float64, len(commands)), make([][]float64, len(commands))
+	for !p.Done() {
+		if err := p.Step(t.Context(), slices.Clone(commands), now); err != nil {
+			t.Fatal(err)
+		}
+		for i, x := range now {
+			seen[i] = append(seen[i], x)
+		}
+	}
+	return seen
 }
 
 // alone is counting's controller of one route.

@@ -5,11 +5,13 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"lockstep/classic"
 	"lockstep/internal/libm"
+	"lockstep/internal/simtest"
 )
 
 // TestLibm holds the Go functions to glibc's as the loaders compute them, in other words: angles of
@@ -300,50 +302,10 @@ func TestRefuses(t *testing.T) {
 // or chosen, and names it, until it is reset; where the next step does, its action is not looked
 // at.
 func TestEnded(t *testing.T) {
-	uniform := uint64(1)
-	make3 := func(mode classic.Autoreset) (classic.Task, classic.Vector, classic.Transition) {
-		task, err := classic.Make("CartPole-v1", 3, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		task.Autoreset = mode
-		v, err := Batched{}.Make(task)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := v.Reset(classic.Reset{Seed: 1}); err != nil {
-			t.Fatal(err)
-		}
-		return task, v, classic.NewTransition(task)
-	}
-	right := classic.Actions{Discrete: []int32{1, 1, 1}}
-	fall := func(v classic.Vector, answer *classic.Transition) (ended int) {
-		for range 100 {
-			if err := v.Step(right, answer); err != nil {
-				t.Fatal(err)
-			}
-			for i, over := range answer.Terminated {
-				if over {
-					return i
-				}
-			}
-		}
-		t.Fatal("nothing falls")
-		return 0
-	}
-	task, v, answer := make3(classic.Disabled)
-	i := fall(v, &answer)
+	task, v := threePoles(t, classic.Disabled)
+	i := fall(t, task, v)
 	want := fmt.Sprintf("CartPole-v1: environment %d has ended: reset it before the next step", i)
-	refused := func(t *testing.T) map[string]error {
-		return map[string]error{
-			"Step":     v.Step(right, nil),
-			"StepRows": v.(classic.RowStepper).StepRows(right, nil, make([]float32, 12)),
-			"chosen":   v.Run(t.Context(), classic.Policy{Uniform: &uniform}, 1, nil),
-			"given": v.Run(t.Context(), classic.Policy{Recorded: []classic.Actions{right}}, 1,
-				nil),
-		}
-	}
-	for name, err := range refused(t) {
+	for name, err := range stepped(t, v) {
 		if err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
@@ -353,13 +315,13 @@ func TestEnded(t *testing.T) {
 	if err := v.Reset(classic.Reset{Mask: mask, Continue: true}); err != nil {
 		t.Fatal(err)
 	}
-	if err := v.Step(right, nil); err != nil {
+	if err := v.Step(right(), nil); err != nil {
 		t.Errorf("after its reset: %v", err)
 	}
 	if err := v.Reset(classic.Reset{Seed: 1}); err != nil {
 		t.Fatal(err)
 	}
-	for name, err := range refused(t) {
+	for name, err := range stepped(t, v) {
 		if err != nil {
 			t.Errorf("%s after a reset of all: %v", name, err)
 		}
@@ -367,6 +329,74 @@ func TestEnded(t *testing.T) {
 	if got := v.Totals().Steps; got != 4*3 {
 		t.Errorf("%d steps of 3 environments, want 12", got)
 	}
+	runOverAnEnd(t, task, v)
+
+	task, v = threePoles(t, classic.NextStep)
+	i = fall(t, task, v)
+	goes := (i + 1) % 3
+	odd := right()
+	odd.Discrete[goes] = 7
+	simtest.Refused(t, "an action of one that goes on", v.Step(odd, nil),
+		fmt.Sprintf("environment %d: action 7", goes))
+	odd.Discrete[goes], odd.Discrete[i] = 1, 7
+	if err := v.Step(odd, nil); err != nil {
+		t.Errorf("the action of one that is reset by the step: %v", err)
+	}
+}
+
+// threePoles are environments that begin with seed 1.
+func threePoles(t *testing.T, mode classic.Autoreset) (classic.Task, classic.Vector) {
+	t.Helper()
+	task, err := classic.Make("CartPole-v1", 3, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task.Autoreset = mode
+	v, err := Batched{}.Make(task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Reset(classic.Reset{Seed: 1}); err != nil {
+		t.Fatal(err)
+	}
+	return task, v
+}
+
+// right are actions that push all to the right.
+func right() classic.Actions { return classic.Actions{Discrete: []int32{1, 1, 1}} }
+
+// fall steps until a pole falls, and says which.
+func fall(t *testing.T, task classic.Task, v classic.Vector) (ended int) {
+	t.Helper()
+	answer := classic.NewTransition(task)
+	for range 100 {
+		if err := v.Step(right(), &answer); err != nil {
+			t.Fatal(err)
+		}
+		if i := slices.Index(answer.Terminated, true); i >= 0 {
+			return i
+		}
+	}
+	t.Fatal("nothing falls")
+	return 0
+}
+
+// stepped is what a step comes to, in each way in which there is one.
+func stepped(t *testing.T, v classic.Vector) map[string]error {
+	t.Helper()
+	uniform := uint64(1)
+	given := classic.Policy{Recorded: []classic.Actions{right()}}
+	return map[string]error{
+		"Step":     v.Step(right(), nil),
+		"StepRows": v.(classic.RowStepper).StepRows(right(), nil, make([]float32, 12)),
+		"chosen":   v.Run(t.Context(), classic.Policy{Uniform: &uniform}, 1, nil),
+		"given":    v.Run(t.Context(), given, 1, nil),
+	}
+}
+
+// runOverAnEnd: a run in which an environment ends is refused at the step after, which it names.
+func runOverAnEnd(t *testing.T, task classic.Task, v classic.Vector) {
+	t.Helper()
 	if err := v.Reset(classic.Reset{Seed: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -374,28 +404,14 @@ func TestEnded(t *testing.T) {
 	for s := range record {
 		record[s] = classic.NewTransition(task)
 	}
+	uniform := uint64(1)
 	err := v.Run(t.Context(), classic.Policy{Uniform: &uniform}, 60, record)
 	over := 0
-	for over < 60 && !record[over].Terminated[0] && !record[over].Terminated[1] &&
-		!record[over].Terminated[2] {
+	for over < 60 && !slices.Contains(record[over].Terminated, true) {
 		over++
 	}
 	if err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("step %d: CartPole-v1", over+1)) {
 		t.Errorf("a run in which one ends at step %d: %v", over, err)
-	}
-
-	_, v, answer = make3(classic.NextStep)
-	i = fall(v, &answer)
-	odd := classic.Actions{Discrete: []int32{1, 1, 1}}
-	odd.Discrete[(i+1)%3] = 7
-	if err := v.Step(odd, nil); err == nil || !strings.Contains(err.Error(), fmt.Sprintf(
-		"environment %d: action 7", (i+1)%3,
-	)) {
-		t.Errorf("an action of one that goes on: %v", err)
-	}
-	odd.Discrete[(i+1)%3], odd.Discrete[i] = 1, 7
-	if err := v.Step(odd, nil); err != nil {
-		t.Errorf("the action of one that is reset by the step: %v", err)
 	}
 }
 
