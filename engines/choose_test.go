@@ -65,8 +65,8 @@ func names(list []*Engine) (all []string) {
 
 // TestTried: slow engines are not tried, and quiet ones only where they can run.
 func TestTried(t *testing.T) {
-	fakes(t, Engine{Name: "a"}, Engine{Name: "slow", Slow: true}, Engine{Name: "quiet", Quiet: true},
-		Engine{Name: "none", Missing: missing},
+	fakes(t, Engine{Name: "a"}, Engine{Name: "slow", Slow: true},
+		Engine{Name: "quiet", Quiet: true}, Engine{Name: "none", Missing: missing},
 		Engine{Name: "quiet none", Quiet: true, Missing: missing})
 	if got := names(Tried()); !slices.Equal(got, []string{"a", "quiet", "none"}) {
 		t.Errorf("tried are %q", got)
@@ -89,8 +89,8 @@ func TestChoose(t *testing.T) {
 	}{
 		{Auto, lockstep.Profile{}, false, "library",
 			[]string{"using the library engine, since the last one cannot run: no warp"}, "", ""},
-		{Auto, lockstep.Profile{}, true, "first", []string{"it is quiet", "using the first engine, " +
-			"since the last one cannot run: no warp, and the library one cannot run: the library " +
+		{Auto, lockstep.Profile{}, true, "first", []string{"it is quiet", "using the first engine" +
+			", since the last one cannot run: no warp, and the library one cannot run: the library " +
 			"engine computes with profile " + lockstep.Profile{CSV: lockstep.CSVExact}.String() +
 			" on this machine, not " + lockstep.Profile{}.String()}, "", "library"},
 		{Auto, lockstep.Profile{CSV: lockstep.CSVExact}, true, "library",
@@ -110,7 +110,8 @@ func TestChoose(t *testing.T) {
 		if s != nil && err == nil {
 			got = s.Name()
 		}
-		if got != c.want || (err == nil) != (c.fails == "") || err != nil && err.Error() != c.fails ||
+		if got != c.want || (err == nil) != (c.fails == "") ||
+			err != nil && err.Error() != c.fails ||
 			strings.Join(*closed, " ") != c.closed {
 			t.Errorf("%s, exact is %v: %q, %v, closed %q; want %q, %s", c.name, c.exact, got, err,
 				*closed, c.want, c.fails)
@@ -248,8 +249,9 @@ func TestSlopesRefuse(t *testing.T) {
 	}
 	by := Nudges{Action: 0.25, Roll: 0.5, Speed: 3, Acceleration: 0.4, Lataccel: 0.15}
 	shotOf := func(step, have int, failed string) *lockstep.Snapshot {
+		all := make([]float64, have)
 		return &lockstep.Snapshot{Step: step, Rollouts: []lockstep.RolloutState{
-			{Route: "r", Lataccel: make([]float64, have), Action: make([]float64, have), Err: failed},
+			{Route: "r", Lataccel: all, Action: all, Err: failed},
 		}}
 	}
 	nan, inf := math.NaN(), math.Inf(1)
@@ -290,7 +292,8 @@ func TestSlopesRefuse(t *testing.T) {
 		if c.by != nil {
 			c.by(&by)
 		}
-		_, err := NextSlopes(t.Context(), unmade{}, []lockstep.Job{job(c.rows)}, c.shot, c.action, by)
+		jobs := []lockstep.Job{job(c.rows)}
+		_, err := NextSlopes(t.Context(), unmade{}, jobs, c.shot, c.action, by)
 		if got := fmt.Sprint(err); got != c.want {
 			t.Errorf("%s, want %s", got, c.want)
 		}

@@ -71,8 +71,8 @@ func TestRun(t *testing.T) {
 	if err := os.WriteFile("policy.go", []byte(other), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf("policy.go has 2 constants of type Kind and %d rows of kinds: want one for "+
-		"each", len(lockstep.Kinds()))
+	want := fmt.Sprintf("policy.go has 2 constants of type Kind and %d rows of kinds: want one "+
+		"for each", len(lockstep.Kinds()))
 	if err := run(true); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
