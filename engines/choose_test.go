@@ -90,9 +90,10 @@ func TestChoose(t *testing.T) {
 		{Auto, lockstep.Profile{}, false, "library",
 			[]string{"using the library engine, since the last one cannot run: no warp"}, "", ""},
 		{Auto, lockstep.Profile{}, true, "first", []string{"it is quiet", "using the first " +
-			"engine, since the last one cannot run: no warp, and the library one cannot run: the library " +
-			"engine computes with profile " + lockstep.Profile{CSV: lockstep.CSVExact}.String() +
-			" on this machine, not " + lockstep.Profile{}.String()}, "", "library"},
+			"engine, since the last one cannot run: no warp, and the library one cannot run: the " +
+			"library engine computes with profile " +
+			lockstep.Profile{CSV: lockstep.CSVExact}.String() + " on this machine, not " +
+			lockstep.Profile{}.String()}, "", "library"},
 		{Auto, lockstep.Profile{CSV: lockstep.CSVExact}, true, "library",
 			[]string{"using the library engine, since the last one cannot run: no warp"}, "", ""},
 		{"first", lockstep.Profile{}, true, "first", []string{"it is quiet"}, "", ""},
