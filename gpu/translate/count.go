@@ -112,7 +112,8 @@ func (k *sassKernel) counters(blocks []int) string {
 				sum[i] += cost
 			}
 		}
-		b.WriteString("{" + strings.Trim(strings.ReplaceAll(fmt.Sprint(sum), " ", ", "), "[]") + "},")
+		numbers := strings.Trim(strings.ReplaceAll(fmt.Sprint(sum), " ", ", "), "[]")
+		b.WriteString("{" + numbers + "},")
 	}
 	header, err := files.ReadFile("cpp/count.h")
 	if err != nil {

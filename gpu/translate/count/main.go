@@ -142,7 +142,8 @@ func file(path string) func() (string, error) {
 // show prints what a step has of each.
 func show(intervals []translate.Interval, steps float64) {
 	fmt.Printf("%8s %7s %8s %8s %8s %8s %8s %7s %6s %8s %7s %7s %7s\n", "barrier", "times",
-		"cycles", "even", "issue", "stall", "shared", "xu", "f64", "ffma", "loads", "float", "moves")
+		"cycles", "even", "issue", "stall", "shared", "xu", "f64", "ffma", "loads", "float",
+		"moves")
 	line := func(name string, i translate.Interval) {
 		fmt.Printf(
 			"%8s %7.1f %8.0f %8.0f %8.0f %8.0f %8.0f %7.0f %6.0f %8.0f %7.0f %7.0f %7.0f\n", name,
