@@ -41,6 +41,14 @@ func (r *run) kind(job *lockstep.Job) kind {
 	}
 }
 
+// btoi is 1 for true, as the kernels and an order by it want it.
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 // parameters writes the policies of a batch's jobs, which go up with the rest of it.
 type parameters struct {
 	*batch
@@ -88,9 +96,10 @@ func (p *parameters) actor(n *lockstep.Network) driver.Pointer {
 		p.sees += len(n.Sees)
 	}
 	for i := range n.Layers {
+		tanh := btoi(n.Layers[i].Tanh)
 		inputs, outputs, numbers := kernels.PackLayer(&n.Layers[i])
 		block.Layer[i] = layerBlock{
-			int64(inputs), int64(outputs), int64(btoi(n.Layers[i].Tanh)),
+			int64(inputs), int64(outputs), int64(tanh),
 			p.device(p.at.weights + int64(4*p.weights)),
 		}
 		copy(up[float32](p.batch, p.at.weights, p.weights+len(numbers))[p.weights:], numbers)

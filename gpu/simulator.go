@@ -363,10 +363,3 @@ func (r *run) group(jobs []lockstep.Job) []*group {
 	})
 	return groups
 }
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
