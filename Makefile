@@ -93,6 +93,13 @@ PKG ?= ./parity/schema
 mutation: ## judge a package's tests by mutants that nobody chose (PKG=./parity/schema), and enter the score in parity/mutants/MUTATION.md
 	$(GO) run ./parity/mutants/mutation --enter $(MUTATIONFLAGS) $(PKG)
 
+.PHONY: mutation-kernels mutation-python
+mutation-kernels: ## the same of the kernels, executed on the CPU: a sample (MUTATIONFLAGS='--most 40 --seed 7')
+	$(PYTHON) parity/mutants/tokens/kernels.py --enter $(MUTATIONFLAGS)
+
+mutation-python: ## the same of the Python package, which make test-python installs
+	$(PYTHON_VENV)/bin/python parity/mutants/tokens/package.py --enter $(MUTATIONFLAGS)
+
 .PHONY: mutation-diff
 mutation-diff: ## mutants of the lines of Go that differ from the revision BASE; after 200 s no other is judged
 	@$(GO) run ./parity/mutants/mutation --diff $(BASE) --budget 200s

@@ -1,0 +1,180 @@
+"""What the runners share: samples, copies of the tree, judging, and the ledger's row."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import math
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+LEDGER = ROOT / "parity/mutants/MUTATION.md"
+EQUIVALENT = ROOT / "parity/mutants/equivalent.tsv"
+README = ROOT / "README.md"
+
+# A mutant is late that takes so many times what the tests take without one, and some seconds.
+LATE, GRACE = 6, 20.0
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A line that is another."""
+
+    file: str
+    line: int
+    column: int
+    operator: str
+    new: str
+
+    def __str__(self) -> str:
+        text = (ROOT / self.file).read_text().splitlines()[self.line - 1].strip()
+        return f"{self.file}:{self.line}:{self.column}\t{self.operator}\t{text}"
+
+
+def options(what: str | None, most: int) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(what or "").splitlines()[0])
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 10**6))
+    parser.add_argument("--most", type=int, default=most, help="mutants that are judged")
+    parser.add_argument("--budget", type=float, default=0, help="seconds after which no other is")
+    parser.add_argument("--enter", action="store_true", help=f"the score into {LEDGER.name}")
+    parser.add_argument("--list", action="store_true", help="the sample, and judge nothing")
+    return parser.parse_args()
+
+
+def git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def tracked(folder: str) -> list[str]:
+    return git("ls-files", folder).splitlines()
+
+
+def sample(everything: list[Mutant], seed: int, most: int) -> list[Mutant]:
+    return random.Random(seed).sample(everything, min(most, len(everything)))
+
+
+def copy() -> Path:
+    """A copy of what git knows of the tree, as it is now."""
+    tree = Path(tempfile.mkdtemp(prefix="lockstep-mutants-"))
+    for file in git("ls-files").splitlines():
+        if (ROOT / file).is_file():
+            (tree / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / file, tree / file)
+    return tree
+
+
+def passes(
+    command: list[str], folder: Path, more: Mapping[str, str], patience: float
+) -> bool | None:
+    """Whether a command ends well; None if it does not end in time, of the CPU and the clock."""
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env=os.environ | more,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        return process.wait(patience) == 0
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        with contextlib.suppress(ProcessLookupError):  # and what it started
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def judge(
+    o: argparse.Namespace,
+    name: str,
+    total: int,
+    chosen: list[Mutant],
+    tree: Path,
+    judges: Callable[[Mutant | None], list[tuple[str, list[str]]]],
+    plant: Callable[[int, Mutant | None], Mapping[str, str]],
+) -> None:
+    """Have commands judge each mutant, and enter the score."""
+    begun, took = time.monotonic(), []
+    for folder, command in judges(None):
+        for _ in range(2):  # the first compiles what is kept
+            start = time.monotonic()
+            if passes(command, tree / folder, plant(0, None), 1e4) is not True:
+                raise SystemExit(f"without a mutant these fail: {command}")
+            took.append(time.monotonic() - start)
+        took[-2:] = took[-1:]
+        print(f"without a mutant {took[-1]:.0f} s: {command[0]}", file=sys.stderr)
+    known = {tuple(row.split("\t")[:4]) for row in EQUIVALENT.read_text().splitlines()[1:]}
+    judged = killed = equivalent = late = 0
+    for k, m in enumerate(chosen, 1):
+        if o.budget and time.monotonic() - begun > o.budget:
+            break
+        more, verdict = plant(k, m), True
+        for (folder, command), usual in zip(judges(m), took, strict=True):
+            verdict = passes(command, tree / folder, more, LATE * usual + GRACE)
+            if verdict is not True:
+                break
+        judged += 1
+        killed += verdict is not True
+        late += verdict is None
+        text = str(m).split("\t")[2]
+        same = (m.file, str(m.column), m.operator, text) in known
+        equivalent += verdict is True and same
+        how = {True: "equivalent" if same else "lived", None: "late", False: "killed"}[verdict]
+        print(f"{how}\t{m}\t{m.new.strip()}", flush=True)
+    shutil.rmtree(tree)
+    score = killed / max(1, judged - equivalent)
+    among = interval(score, judged - equivalent, judged == total)
+    print(
+        f"{name}: {total} mutants, {judged} judged, {killed} killed ({late} late), "
+        f"{equivalent} equivalent: {100 * score:.0f} %, {among}; "
+        f"seed {o.seed}"
+    )
+    if o.enter:
+        row = (
+            f"| {name} | {git('rev-parse', '--short', 'HEAD')} | {o.seed} | {total} | {judged} | "
+            f"{killed} | {equivalent} | {100 * score:.0f} % | "
+            f"{among} |"
+        )
+        enter(name, row)
+
+
+def interval(p: float, n: int, whole: bool) -> str:
+    """Wilson's, of 95 %, as parity/mutants/mutation has it."""
+    if whole or not n:
+        return "all"
+    z = 1.959964
+    middle, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    low, high = ((middle + s * half) / (1 + z * z / n) for s in (-1, 1))
+    return f"{100 * low:.0f}–{100 * high:.0f} %"
+
+
+def enter(name: str, row: str) -> None:
+    """Put the row into the ledger, and the ledger's sum into README.md."""
+    lines = LEDGER.read_text().splitlines()
+    kept = [line for line in lines if not line.startswith(f"| {name} |")]
+    LEDGER.write_text("\n".join([*kept, row]) + "\n")
+    rows = [
+        line.split("|")
+        for line in [*kept, row]
+        if re.match(r"\| [^-p|][^|]*\|", line) or re.match(r"\| p(?!ackage )", line)
+    ]
+    numbers = [[int(c) for c in cells[5:8]] for cells in rows]
+    judged, killed = sum(j - e for j, _, e in numbers), sum(k for _, k, _ in numbers)
+    total = (
+        f"{killed} of {judged} mutants killed ({100 * killed / judged:.1f} %), in {len(rows)} rows "
+        "of the ledger."
+    )
+    README.write_text(re.sub(r"(?m)^\d+ of \d+ mutants killed .*$", total, README.read_text()))

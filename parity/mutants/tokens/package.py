@@ -1,0 +1,141 @@
+"""Mutants of the Python package that nobody chose, judged by the tests of the module.
+
+Each is a file of a copy of the package, which stands before the one that is installed.
+
+    build/python/bin/python parity/mutants/tokens/package.py --most 40 --enter
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import common
+
+PACKAGE = "python/lockstep"
+
+# The modules that compute or keep state, and which tests see them, the quickest first.
+TESTS = {
+    "classic.py": ["classic_history", "classic"],
+    "envs.py": ["env_history", "envs"],
+    "simulator.py": ["history", "rollout", "step", "process"],
+    "rollouts.py": ["history", "step"],
+    "controllers.py": ["history", "rollout"],
+    "network.py": ["history", "training"],
+    "training.py": ["history", "training"],
+    "_native.py": ["history", "process"],
+}
+
+BINARY = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv: "*", ast.Mod: "*"}
+BOUNDARY = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">"}
+NEGATION = {
+    ast.Lt: ">=", ast.LtE: ">", ast.Gt: "<=", ast.GtE: "<", ast.Eq: "!=", ast.NotEq: "==",
+    ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in",
+}  # fmt: skip
+
+
+def changes(tree: ast.AST, text: str) -> Iterator[tuple[ast.AST, str, str]]:
+    """Each node that an operator fits, with the operator's name and what the node becomes."""
+
+    def of(node: ast.AST) -> str:
+        return ast.get_source_segment(text, node) or ""
+
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.AnnAssign, ast.arg)):
+            node.annotation = None  # types are no code
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            node.decorator_list = []
+            if isinstance(node, ast.FunctionDef):
+                node.returns = None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
+            left, right, kind = of(node.left), of(node.comparators[0]), type(node.ops[0])
+            if kind in BOUNDARY:
+                yield node, "CONDITIONALS_BOUNDARY", f"{left} {BOUNDARY[kind]} {right}"
+            yield node, "CONDITIONALS_NEGATION", f"{left} {NEGATION[kind]} {right}"
+        elif isinstance(node, ast.BinOp) and type(node.op) in BINARY:
+            left, right = of(node.left), of(node.right)
+            yield node, "ARITHMETIC_BASE", f"({left}) {BINARY[type(node.op)]} ({right})"
+            if isinstance(node.op, (ast.Sub, ast.Div, ast.FloorDiv)):
+                sign = {ast.Sub: "-", ast.Div: "/", ast.FloorDiv: "//"}[type(node.op)]
+                yield node, "SWAPPED_OPERANDS", f"({right}) {sign} ({left})"
+        elif isinstance(node, ast.BoolOp):
+            word = " or " if isinstance(node.op, ast.And) else " and "
+            yield node, "INVERT_LOGICAL", word.join(f"({of(v)})" for v in node.values)
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            yield node, "INVERT_NEGATIVES", of(node.operand)
+        elif isinstance(node, ast.Constant) and type(node.value) in (int, float):
+            yield node, "CONSTANT_PLUS", f"({of(node)} + 1)"
+            yield node, "CONSTANT_MINUS", f"({of(node)} - 1)"
+        elif isinstance(node, ast.Constant) and type(node.value) is bool:
+            yield node, "CONSTANT_NOT", str(not node.value)
+        elif isinstance(node, (ast.Assign, ast.AugAssign)) or (
+            isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+        ):
+            yield node, "DROPPED_STATEMENT", "pass"
+        elif isinstance(node, ast.If):
+            yield node.test, "CONDITION", f"not ({of(node.test)})"
+
+
+def mutants(file: str, text: str) -> dict[common.Mutant, str]:
+    """What the operators make of a file: each mutant, and the whole file then."""
+    begins = [0]
+    for line in text.splitlines(keepends=True):
+        begins.append(begins[-1] + len(line.encode()))
+    data, found = text.encode(), {}
+    for node, operator, new in changes(ast.parse(text), text):
+        start = begins[node.lineno - 1] + node.col_offset
+        end = begins[node.end_lineno - 1] + node.end_col_offset
+        whole = (data[:start] + new.encode() + data[end:]).decode()
+        try:
+            compile(whole, file, "exec")
+        except SyntaxError:
+            continue
+        short = f"… {' '.join(new.split())} …"
+        found[common.Mutant(file, node.lineno, node.col_offset + 1, operator, short)] = whole
+    return found
+
+
+def main() -> None:
+    o = common.options(__doc__, most=40)
+    everything: dict[common.Mutant, str] = {}
+    for name in TESTS:
+        everything |= mutants(f"{PACKAGE}/{name}", (common.ROOT / PACKAGE / name).read_text())
+    chosen = common.sample(list(everything), o.seed, o.most)
+    if o.list:
+        for m in chosen:
+            print(m, m.new, sep="\t")
+        return
+    tree = common.copy()
+    installed = importlib.util.find_spec("lockstep")
+    if installed is None or installed.origin is None:
+        raise SystemExit("lockstep is not installed beside this Python: make test-python")
+    library = next(Path(installed.origin).parent.glob("liblockstep.*"))
+    (tree / PACKAGE / library.name).symlink_to(library)
+
+    def plant(_: int, m: common.Mutant | None) -> Mapping[str, str]:
+        for file in {other.file for other in chosen}:
+            (tree / file).write_text((common.ROOT / file).read_text())
+        if m is not None:
+            (tree / m.file).write_text(everything[m])
+        return {"PYTHONPATH": str(tree / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def judges(m: common.Mutant | None) -> list[tuple[str, list[str]]]:
+        names = (
+            dict.fromkeys(n for tests in TESTS.values() for n in tests)
+            if m is None
+            else TESTS[Path(m.file).name]
+        )
+        pytest = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+        return [("", [*pytest, *(f"python/tests/test_{n}.py" for n in names)])]
+
+    common.judge(o, "python/lockstep (tokens)", len(everything), chosen, tree, judges, plant)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "2")
+    main()
