@@ -125,8 +125,8 @@ var faults = []fault{
 		acts: true,
 		file: "act.cuh",
 		want: []string{"the device process ended"}, // no network is there yet
-		old:  "  });\n  __syncthreads();\n\n  // The last threads",
-		new:  "  });\n  if (!FAULT) __syncthreads();\n\n  // The last threads",
+		old:  "  });\n  __syncthreads();\n\n  unsigned declared",
+		new:  "  });\n  if (!FAULT) __syncthreads();\n\n  unsigned declared",
 	},
 	{
 		name: "a layer that another reads while it is written",
