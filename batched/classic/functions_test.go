@@ -91,6 +91,13 @@ func TestRemainder(t *testing.T) {
 			t.Fatalf("%x: %x, want %x", x, got, want)
 		}
 	}
+	for y := 1.0; y < 2000; y++ { // whole multiples, of which some are one too few by the inverse
+		for n := range 20 {
+			if got := remainder(y*float64(n), y, 1/y); math.Float64bits(got) != 0 {
+				t.Fatalf("%v by %v: %v, want 0", y*float64(n), y, got)
+			}
+		}
+	}
 	for range 100_000 { // by others, of which the inverse is too large or too small
 		y := 1 + 9*r.Float64()
 		x := y * float64(1+r.IntN(1<<30))
