@@ -82,6 +82,7 @@ func init() {
 				"a larger batch",
 				"one that fails",
 				"a snapshot by way of bytes",
+				"observed",
 				"a fork under seeded noise",
 				"sampled and expected values in one rollout",
 			},

@@ -60,7 +60,7 @@ func checkHistories(
 
 // The calls of a history of tinyphysics.
 var callNames = []string{
-	"simulate", "cancelled", "broken off", "collect", "reset", "step", "roll", "results",
+	"simulate", "cancelled", "broken off", "collect", "reset", "step", "roll", "observe", "results",
 	"snapshot", "restore", "restore elsewhere",
 	"foreign", "fork", "close", "reopen",
 }
@@ -108,13 +108,15 @@ func histories(t *rapid.T, cover, pair func(string)) {
 	calls := map[string]func(){
 		"simulate": h.simulate, "cancelled": h.cancelled, "broken off": h.brokenOff,
 		"collect": h.collect, "reset": h.reset,
-		"step": h.step, "roll": h.roll, "results": h.results, "snapshot": h.snapshot,
+		"step": h.step, "roll": h.roll, "observe": h.observe, "results": h.results,
+		"snapshot":          h.snapshot,
 		"restore":           h.restore,
 		"restore elsewhere": h.restoreElsewhere, "foreign": h.foreign, "fork": h.fork,
 		"close": h.close, "reopen": h.reopen,
 	}
 	often := append(
-		slices.Clone(callNames), "step", "step", "step", "roll", "snapshot", "fork", "fork",
+		slices.Clone(callNames), "step", "step", "step", "roll", "observe", "snapshot", "fork",
+		"fork",
 	) // a rollout has many steps
 	before := ""
 	for range rapid.IntRange(1, 32).Draw(t, "calls") {
@@ -610,6 +612,42 @@ func (h *history) roll() {
 				"%s, rollout %d, %d steps from %d: they cost %v, want %v", l.engine.name, i, steps,
 				index, costs[i], want[i],
 			)
+		}
+	}
+}
+
+// observe: what a network sees of a line's rollouts is what it sees of others that are where these
+// are, in the reference.
+func (h *history) observe() {
+	l, ctx := h.line(), context.Background()
+	got, want := make([]float32, len(l.jobs)*lockstep.ObservationSize),
+		make([]float32, len(l.jobs)*lockstep.ObservationSize)
+	err := l.Observe(ctx, got)
+	s, failed := l.Snapshot(ctx)
+	if failed != nil {
+		h.Fatalf("%s: %v", l.engine.name, failed)
+	}
+	p, failed := h.reference.Reset(ctx, l.jobs, l.opts)
+	if failed != nil {
+		h.Fatalf("%s: %v", h.reference.name, failed)
+	}
+	defer p.Close()
+	if err := p.Restore(ctx, s); err != nil {
+		h.Fatalf("%s, from a snapshot of %s: %v", h.reference.name, l.engine.name, err)
+	}
+	if w := p.Observe(ctx, want); message(err) != message(w) {
+		h.Fatalf("%s, observed before step %d: %v, want %v", l.engine.name, s.Step, err, w)
+	} else if err != nil {
+		h.cover("observed too early")
+		return
+	}
+	h.cover("observed")
+	for i := range l.jobs {
+		row := func(x []float32) []float32 {
+			return x[i*lockstep.ObservationSize:][:lockstep.ObservationSize]
+		}
+		if err := simtest.Same("observation", row(got), row(want)); err != nil {
+			h.Fatalf("%s, rollout %d, before step %d: %v", l.engine.name, i, s.Step, err)
 		}
 	}
 }
