@@ -64,6 +64,7 @@ __noinline__ __device__ void begin(const Launch &launch, Drive &d, int64_t j, ui
   d.sampled = d.serial = 0;
   d.memory.error_integral = d.memory.previous_error = d.memory.previous_command = d.lataccel =
       d.computed = 0.0;
+  if constexpr (Policies) d.actor = nullptr;
   if (j >= launch.jobs) return;
   if (launch.status[j].code != kOK) {
     tell(launch, j, launch.status[j].code, 0.0);
@@ -76,7 +77,9 @@ __noinline__ __device__ void begin(const Launch &launch, Drive &d, int64_t j, ui
   d.rows = d.end = route.rows;
   if ((launch.shortcuts & kStopAtCostEnd) != 0 && d.end > kCostEnd) d.end = kCostEnd;
   d.running = 1;
-  if constexpr (Policies) d.actor = launch.job[j].kind == kNetwork ? launch.job[j].actor : nullptr;
+  if constexpr (Policies) {
+    if (launch.job[j].kind == kNetwork) d.actor = launch.job[j].actor;
+  }
   const bool forked = Policies && launch.past_lataccel != nullptr;
   if (launch.first == kContext && !forked) {
     for (int64_t i = 0; i < kContext; i++) {
