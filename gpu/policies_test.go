@@ -117,6 +117,44 @@ func TestEveryKind(t *testing.T) {
 	}
 }
 
+// TestSampledSides: variates of distributions that lean to either side, to none, and as far as
+// they can, are the reference's. Networks of no weights have their biases as outputs.
+func TestSampledSides(t *testing.T) {
+	route := shorten(routes()[0], 103)
+	var jobs []lockstep.Job
+	for _, bias := range [][]float32{
+		{2, -1}, {-1, 2}, {0.5, 0.4}, {0, 0}, {90, -90}, {-90, 90}, {-90, -90}, {90, 90},
+	} {
+		n, err := lockstep.NewNetwork(
+			[]lockstep.Layer{{
+				Inputs:  lockstep.ObservationSize,
+				Outputs: lockstep.ActorSize,
+				Weights: make([]float32, lockstep.ObservationSize*lockstep.ActorSize),
+				Bias:    bias,
+			}}, lockstep.DefaultScale,
+		)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for id := range uint64(3) {
+			jobs = append(
+				jobs,
+				lockstep.Job{
+					Route: route, Policy: n, Sampling: &lockstep.Sampling{Seed: 5 << 33, ID: id << 31},
+				},
+			)
+		}
+	}
+	opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
+	s := newSimulator(t, Config{RoutesPerBlock: 1})
+	want := results(t, newReference(t, s.Profile()), context.Background(), jobs, opts)
+	for i, got := range results(t, s, context.Background(), jobs, opts) {
+		if d := resultDifference(got, want[i]); d != "" {
+			t.Errorf("job %d, %v: %s", i, jobs[i].Policy, d)
+		}
+	}
+}
+
 // TestCollectLedger: training data comes down at the end of one launch, whatever its
 // steps, and observations go one way in one.
 func TestCollectLedger(t *testing.T) {

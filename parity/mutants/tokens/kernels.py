@@ -233,7 +233,7 @@ def main() -> None:
         )
     judges = [
         ("gpu/kernels", ["../../build/gpu_kernels.test", *FAST, f"^Test({UNITS})$"]),
-        ("gpu", ["../build/gpu.test", *FAST, "^(TestShort|TestEveryKind)$/blocks_of_1"]),
+        ("gpu", ["../build/gpu.test", *FAST, "^(TestShort|TestEveryKind|TestSampledSides)$/blocks_of_1"]),
     ]
     common.judge(
         o,
