@@ -89,6 +89,7 @@ BINARY = {
 }
 # Of the compiler that is asked what is no C++.
 FLAGS = ["-std=c++17", "-fsyntax-only", "-Wno-unknown-pragmas", "-march=x86-64-v3", "-x", "c++"]
+ENGINE = "Short|EveryKind|SampledSides"
 FAST = ["-test.failfast", "-test.run"]
 # The tests that judge, the quickest first.
 UNITS = (
@@ -233,7 +234,7 @@ def main() -> None:
         )
     judges = [
         ("gpu/kernels", ["../../build/gpu_kernels.test", *FAST, f"^Test({UNITS})$"]),
-        ("gpu", ["../build/gpu.test", *FAST, "^(TestShort|TestEveryKind|TestSampledSides)$/blocks_of_1"]),
+        ("gpu", ["../build/gpu.test", *FAST, f"^Test({ENGINE})$/blocks_of_1"]),
     ]
     common.judge(
         o,
