@@ -300,10 +300,10 @@ class Calls(History):
         if not self.kept:
             self.collect()
         got, wants = self.one(self.kept, "experience")
-        places = got.places
-        if self.perhaps("a minibatch"):
+        places, part = got.places, self.perhaps("a minibatch")
+        if part:
             places = places[self.draw(st.lists(st.integers(0, len(places) - 1)), "places")]
-        seen = got.observe(None if len(places) == len(got.places) else places)
+        seen = got.observe(places if part else None)
         for k, place in enumerate(places):
             row, step = divmod(int(place), 400)
             want = wants[row].observe([400 * (len(wants[row]) - 1) + step])
