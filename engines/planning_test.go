@@ -2,6 +2,7 @@ package engines
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -181,6 +182,68 @@ func TestForkAgain(t *testing.T) {
 					if y := own[i-i%len(jobs)+k]; x != y {
 						t.Errorf("%s noise: rollout %d comes to %v, its own candidate to %v",
 							first.Kind, i%len(jobs), x, y)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestForkEnded: candidates of rollouts that have ended, some long before the snapshot, are where
+// these are: their histories and results are those of the rollouts, also where none of them runs
+// and the snapshot is longer than each.
+func TestForkEnded(t *testing.T) {
+	c := config(t)
+	routes := policyRoutes(t, 3) // of 101, 138 and 115 rows
+	jobs := []lockstep.Job{{Route: routes[0]}, {Route: routes[2]}, {Route: routes[1]}}
+	opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
+	ctx := context.Background()
+	histories := func(s *lockstep.Snapshot, index []int) (all []float64) {
+		for _, i := range index {
+			all = append(append(all, s.Rollouts[i].Lataccel...), s.Rollouts[i].Action...)
+		}
+		return all
+	}
+	outcomes := func(t *testing.T, p lockstep.Stepper, index []int) (all []float64) {
+		t.Helper()
+		results, err := p.Results(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range index {
+			if p.Running(i) {
+				continue
+			}
+			r := results[i]
+			all = append(all, r.Costs.Lataccel, r.Costs.Jerk, r.Costs.Total)
+			all = append(append(all, r.Trajectory.Lataccel...), r.Trajectory.Action...)
+		}
+		return all
+	}
+	for _, e := range Checked() {
+		t.Run(e.Name, func(t *testing.T) {
+			p, err := e.ForTest(t, c).Reset(ctx, jobs, opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { p.Close() })
+			for _, at := range []int{102, 118, 138} {
+				through(t, p, len(jobs), at)
+				shot := snap(t, p)
+				for _, index := range [][]int{{0}, {0, 0, 0, 0, 0}, {1, 0, 1}, {0, 2, 1}} {
+					own := make([]int, len(index))
+					for k := range own {
+						own[k] = k
+					}
+					f := fork(t, p, shot, index, lockstep.Noise{Kind: lockstep.RouteNoise})
+					what := fmt.Sprintf("candidates of rollouts %v at step %d: ", index, at)
+					if err := errors.Join(
+						simtest.SameBits(what+"histories", histories(snap(t, f), own),
+							histories(shot, index)),
+						simtest.SameBits(what+"results", outcomes(t, f, own),
+							outcomes(t, p, index)),
+					); err != nil {
+						t.Error(err)
 					}
 				}
 			}

@@ -154,6 +154,9 @@ func fit(tasks []*task, k kind, room int64) shape {
 	}
 	routes, networks := map[*lockstep.Route]bool{}, map[*lockstep.Network]bool{}
 	best := shape{kind: k}
+	if k.past != nil {
+		best.stride = k.past.Step // each takes up all of it, also one that ended before
+	}
 	next := best
 	for _, t := range tasks {
 		next.jobs++
