@@ -448,9 +448,10 @@ func (d *Device) Precede(uintptr) error { return errNoStreams }
 // Synchronize waits until all commands have been done. When ctx ends first, the
 // process is killed.
 func (d *Device) Synchronize(ctx context.Context) error {
+	over := false // what is pending then is others'
 	stop := context.AfterFunc(ctx, func() {
 		d.mu.Lock()
-		if d.pending > 0 && d.err == nil {
+		if !over && d.pending > 0 && d.err == nil {
 			d.err = fmt.Errorf("the device was given up: %w", context.Cause(ctx))
 			d.process.Process.Kill()
 		}
@@ -462,7 +463,7 @@ func (d *Device) Synchronize(ctx context.Context) error {
 	for d.pending > 0 {
 		d.idle.Wait()
 	}
-	d.forget = true
+	over, d.forget = true, true
 	return d.err
 }
 

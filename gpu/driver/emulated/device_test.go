@@ -360,6 +360,34 @@ func TestGivenUp(t *testing.T) {
 	must(t, d.Close())
 }
 
+// TestGivenUpLate: a context that ends when nothing is left to wait for gives nothing up, neither
+// at once nor later, when others have the device.
+func TestGivenUpLate(t *testing.T) {
+	d := open(t, emulated.Options{})
+	memory, _ := words(t, d, 1)
+	ctx, cancel := context.WithCancel(background())
+	cancel()
+	done := make(chan struct{})
+	var others sync.WaitGroup
+	others.Go(func() { // without others who ask, the context would always be too late
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				d.Elapsed(0, 0)
+			}
+		}
+	})
+	defer others.Wait()
+	defer close(done)
+	for range 2000 {
+		must(t, d.Synchronize(ctx))
+		must(t, d.Upload(memory, make([]byte, 8)))
+		must(t, d.Synchronize(background()))
+	}
+}
+
 // TestBuild compiles into an empty cache, from several sides at once.
 func TestBuild(t *testing.T) {
 	cache := t.TempDir()
