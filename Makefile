@@ -270,7 +270,7 @@ histories: HISTORIES ?= 10000
 
 .PHONY: histories
 histories: ## any calls in any order, HISTORIES of them; every call has come after every other
-	$(GO) test ./fuzz -count=1 -timeout 4h -run '^(TestClassic|TestHistory)$$' -rapid.checks=$(HISTORIES) $(TESTFLAGS)
+	$(GO) test ./fuzz -count=1 -timeout 4h -run '^Test(Classic|History(OnDevice)?)$$' -rapid.checks=$(HISTORIES) $(TESTFLAGS)
 
 histories-python: HISTORIES ?= 1000
 

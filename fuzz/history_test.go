@@ -20,6 +20,7 @@ import (
 	"lockstep/internal/arbitrary"
 	"lockstep/internal/policytest"
 	"lockstep/internal/simtest"
+	"lockstep/internal/want"
 	"lockstep/parity/schema"
 	"lockstep/snapshotfile"
 )
@@ -67,10 +68,38 @@ var callNames = []string{
 
 // TestHistory: any calls in any order, to an engine or two, with what was done before and
 // beside: each rollout is what the reference makes of it alone. `make histories` runs many.
-func TestHistory(t *testing.T) { checkHistories(t, 0.4, callNames, histories) }
+func TestHistory(t *testing.T) {
+	checkHistories(t, 0.4, callNames, func(t *rapid.T, cover, pair func(string)) {
+		histories(t, distinct, cover, pair)
+	})
+}
+
+// TestHistoryOnDevice: the same of the kernels on the CPU, a history in fifty, since they are slow.
+// Without a GPU nobody else sees what calls leave on a device.
+func TestHistoryOnDevice(t *testing.T) {
+	probe()
+	for _, e := range machine.all {
+		if e.Slow {
+			want.Skip(t, machine.absent[e.name])
+		}
+	}
+	check(t, 0.02, func(t *rapid.T, cover func(string)) {
+		histories(t, slow, cover, func(string) {})
+	})
+}
+
+// slow are the engines that distinct leaves out.
+func slow(n arbitrary.Reweighted) []engine {
+	return slices.DeleteFunc(slices.Clone(load(n)), func(e engine) bool { return !e.Slow })
+}
 
 func FuzzHistory(f *testing.F) {
-	fuzzEngines(f, func(t *rapid.T, cover func(string)) { histories(t, cover, func(string) {}) })
+	fuzzEngines(f, anyHistory)
+}
+
+// anyHistory is of those engines that are fast.
+func anyHistory(t *rapid.T, cover func(string)) {
+	histories(t, distinct, cover, func(string) {})
 }
 
 // A history is what was opened, and what is known of it.
@@ -86,10 +115,12 @@ type history struct {
 	rows      *rapid.Generator[int]
 }
 
-// histories makes a history and ends it.
-func histories(t *rapid.T, cover, pair func(string)) {
+// histories makes a history of engines with a network, and ends it.
+func histories(
+	t *rapid.T, engines func(arbitrary.Reweighted) []engine, cover, pair func(string),
+) {
 	network := arbitrary.Networks(seeds).Draw(t, "network")
-	all := distinct(network)
+	all := engines(network)
 	h := &history{
 		T:     t,
 		cover: cover,
@@ -97,7 +128,7 @@ func histories(t *rapid.T, cover, pair func(string)) {
 		rows:  rapid.IntRange(lockstep.MinRows, 108),
 	}
 	defer os.Remove(h.path)
-	h.reference = h.open(all[0])
+	h.reference = h.open(load(network)[0])
 	for _, e := range rapid.SliceOfNDistinct(
 		rapid.SampledFrom(all), 1, 2, func(e engine) string { return e.name },
 	).Draw(t, "engines") {
