@@ -140,7 +140,8 @@ func TestSampledSides(t *testing.T) {
 			jobs = append(
 				jobs,
 				lockstep.Job{
-					Route: route, Policy: n, Sampling: &lockstep.Sampling{Seed: 5 << 33, ID: id << 31},
+					Route: route, Policy: n,
+					Sampling: &lockstep.Sampling{Seed: 5 << 33, ID: id << 31},
 				},
 			)
 		}
