@@ -52,7 +52,7 @@ def test_plan(sim, short_routes):
     assert planned < pid
     for wrong, message in [
         ({"noise": "none"}, "noise"),
-        ({"horizon": 2}, "horizon of 2"),
+        ({"horizon": 2}, "window 5, horizon 2: want"),
         ({"start": np.zeros((2, 3))}, "2 controllers, want one"),
     ]:
         with pytest.raises(ValueError, match=message):
