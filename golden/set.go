@@ -77,6 +77,16 @@ func OpenSet(dir string) (*Set, error) {
 	return s, nil
 }
 
+// Routes is the folder named routes beside the set's own: the routes that it was recorded on. It is
+// empty if there is none, as where they are the challenge's or those of package defaults.
+func (s *Set) Routes() string {
+	dir := filepath.Join(filepath.Dir(s.Dir), "routes")
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return ""
+	}
+	return dir
+}
+
 // complete is an error if a recording in the folder is not listed: it would be compared
 // with nothing.
 func (s *Set) complete() error {

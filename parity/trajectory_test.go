@@ -369,7 +369,7 @@ func TestTrajectory(t *testing.T) {
 	for _, dir := range slices.Sorted(maps.Keys(committed)) {
 		set := committedSet(t, dir)
 		model, routes := ownModel, ownRoutes
-		if beside := filepath.Join(filepath.Dir(set.Dir), "routes"); exists(beside) {
+		if beside := set.Routes(); beside != "" {
 			routes = beside
 		}
 		if set.ModelSHA256 != defaults.ModelSHA256 {
@@ -522,9 +522,4 @@ func holdBranches(t *testing.T, taken map[string]bool) {
 			t.Errorf("no recording goes through: %s, %s", b.Name, b.Is)
 		}
 	}
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }

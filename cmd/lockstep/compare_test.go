@@ -538,6 +538,20 @@ func TestCompareJSON(t *testing.T) {
 	}
 }
 
+// TestCompareBeside: the routes of recordings are found in the folder beside them.
+func TestCompareBeside(t *testing.T) {
+	t.Setenv("LOCKSTEP_ASSETS", t.TempDir())
+	status, stdout, stderr := lockstepRun(
+		t.Context(), "compare", "../../golden/testdata/hard", "reference", "--only",
+		"hard-shortest/pid_3_0_0",
+	)
+	const want = "reference against ort1.30-avx512-expU-sinfma-csv2, project's network: " +
+		"1 of 1 rollouts equal, 81 steps"
+	if status != exitOK || !strings.Contains(stdout, want) {
+		t.Errorf("exit %d, want %q\n%s%s", status, want, stdout, stderr)
+	}
+}
+
 // TestCompareGoldens holds engines to recordings of the project's own network.
 func TestCompareGoldens(t *testing.T) {
 	for _, c := range []struct {

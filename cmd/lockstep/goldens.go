@@ -143,8 +143,9 @@ func recorded(
 			)
 		}
 	}
+	all := assets.Library{Routes: append([]string{set.Routes()}, l.Routes...)}
 	jobs, err = tinyphysics.GoldenJobs(set, func(name string) (*lockstep.Route, error) {
-		path, err := l.Route(name, sums[name])
+		path, err := all.Route(name, sums[name])
 		if err == nil && path == "" {
 			err = lacking(
 				"route %s of SHA-256 %s is not here: set LOCKSTEP_ASSETS, or name its folder "+

@@ -30,7 +30,8 @@ wine=$(command -v wine64 || ls /usr/lib/wine/wine64 2> /dev/null) || {
     exit 0
   }
 }
-export WINEPREFIX=$out/wine WINEDEBUG=-all WINEARCH=win64
+# Wine can name a file with an ä only where the locale has that letter.
+export WINEPREFIX=$out/wine WINEDEBUG=-all WINEARCH=win64 LC_ALL=C.UTF-8
 if [ ! -f "$WINEPREFIX/ready" ]; then
   rm -rf "$WINEPREFIX"
   timeout 240 "$wine" wineboot -i > "$out/wineboot.log" 2>&1
