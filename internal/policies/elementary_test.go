@@ -138,6 +138,7 @@ func TestSoftplus(t *testing.T) {
 func TestMean(t *testing.T) {
 	for _, sp := range shapes {
 		a, b := 1+float64(sp[0]), 1+float64(sp[1])
+		// Another formula, which rounds elsewhere: the bits are held to Python's recordings.
 		if got, want := meanAction(sp), (a-b)/(a+b); !(math.Abs(got-want) <= 1e-15) {
 			t.Errorf("%v: %v, want %v", sp, got, want)
 		}

@@ -612,6 +612,7 @@ func TestQuadratic(t *testing.T) {
 	diagonal.add(3, -4, []float64{0, 2}) // 3·(2y-4)²
 	got, mean := diagonal.least(0.5), float64(2+12)/2
 	for k, want := range []float64{-2 / (2 + 0.5*mean), 24 / (12 + 0.5*mean)} {
+		// A solver's result, beside one worked out by hand; no simulator's.
 		if !(math.Abs(got[k]-want) <= 1e-12) {
 			t.Errorf("with a damping of half of the mean: %v, want %v at %d", got, want, k)
 		}
