@@ -168,6 +168,11 @@ func TestExperience(t *testing.T) {
 	if _, err := lockstep.NewExperience([]lockstep.Job{{Policy: lockstep.Zero{}}}); err == nil {
 		t.Error("zero leaves something to train with")
 	}
+	taught := []lockstep.Job{{Policy: e.Jobs[0].Policy, Teacher: &lockstep.Trajectory{}}}
+	if _, err := lockstep.NewExperience(taught); err == nil ||
+		!strings.Contains(err.Error(), "job 0: it has a teacher") {
+		t.Errorf("a rollout under a teacher: %v", err)
+	}
 }
 
 // reachedPlaces: rollouts of 3 steps, of none since it failed, and of 1.

@@ -11,9 +11,9 @@ import (
 type Collector interface {
 	Simulator
 
-	// Collect rolls the jobs out, each driven by a Network, to the end of its costs,
-	// and returns what they leave; a job that fails leaves its Result's Err. When
-	// ctx ends, unfinished jobs have its error.
+	// Collect rolls the jobs out, each driven by a Network and with no Teacher, to the
+	// end of its costs, and returns what they leave; a job that fails leaves its
+	// Result's Err. When ctx ends, unfinished jobs have its error.
 	Collect(ctx context.Context, jobs []Job) (*Experience, error)
 
 	// Observe computes observations of collected rollouts: one row of
@@ -90,6 +90,12 @@ func EmptyExperience(jobs []Job) (*Experience, error) {
 		if _, ok := j.Policy.(*Network); !ok {
 			return nil, fmt.Errorf(
 				"job %d: policy %v leaves nothing to train with: want a network", i, j.Policy,
+			)
+		}
+		if j.Teacher != nil {
+			return nil, fmt.Errorf(
+				"job %d: it has a teacher, whose histories before step %d are not collected: "+
+					"want none", i, ControlStartIdx,
 			)
 		}
 		if !slices.Equal(seenBy(j), seenBy(&jobs[0])) {

@@ -18,13 +18,26 @@ func TestArrivals(t *testing.T) {
 	all := slices.DeleteFunc(
 		slices.Clone(load(arbitrary.Reweighted{})), func(e engine) bool { return e.again },
 	)
-	want := arrive(t, all[0], "steps")
+	for _, taught := range []bool{false, true} {
+		t.Run(map[bool]string{false: "free", true: "taught"}[taught], func(t *testing.T) {
+			arrivals(t, all, taught)
+		})
+	}
+}
+
+// arrivals holds all engines to the first.
+func arrivals(t *testing.T, all []engine, taught bool) {
+	want := arrive(t, all[0], "steps", taught)
 	want.goOn(t, false)
 	for _, e := range all {
-		for _, way := range []string{"steps", "restored", "restored elsewhere", "forked"} {
+		ways := []string{"steps", "restored", "restored elsewhere"}
+		if !taught { // a teacher teaches no candidates
+			ways = append(ways, "forked")
+		}
+		for _, way := range ways {
 			for how, atOnce := range map[string]bool{"step by step": false, "at once": true} {
 				t.Run(e.name+"/"+way+"/"+how, func(t *testing.T) {
-					got := arrive(t, e, way)
+					got := arrive(t, e, way, taught)
 					got.goOn(t, atOnce)
 					if err := got.differs(want); err != nil {
 						t.Error(err)
@@ -56,8 +69,9 @@ func (a *arrival) differs(want *arrival) error {
 // arrivedAt is the step at which they are asked; one route ends two steps later.
 const arrivedAt = 102
 
-// arrive has three rollouts come to a step in one of the ways, and asks what they see.
-func arrive(t *testing.T, e engine, way string) *arrival {
+// arrive has three rollouts, with teachers or without, come to a step in one of the ways, and asks
+// what they see.
+func arrive(t *testing.T, e engine, way string, taught bool) *arrival {
 	ctx := context.Background()
 	must := func(err error) {
 		t.Helper()
@@ -67,6 +81,11 @@ func arrive(t *testing.T, e engine, way string) *arrival {
 	}
 	routes := []*lockstep.Route{tame("long", 108), tame("short", arrivedAt+2)}
 	jobs := []lockstep.Job{{Route: routes[0]}, {Route: routes[1]}, {Route: routes[0]}}
+	for i := range jobs {
+		if taught {
+			jobs[i].Teacher = teaching(jobs[i].Route.Len(), i+1)
+		}
+	}
 	reset := func() lockstep.Stepper {
 		p, err := e.Reset(ctx, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly})
 		must(err)
@@ -127,4 +146,14 @@ func (a *arrival) goOn(t *testing.T, atOnce bool) {
 			a.costs[i] += a.Cost(i)
 		}
 	}
+}
+
+// teaching is a trajectory that no policy would drive, from the first step on.
+func teaching(rows, by int) *lockstep.Trajectory {
+	t := &lockstep.Trajectory{}
+	for i := range rows {
+		t.Lataccel = append(t.Lataccel, float64(by*i%9)/4-1)
+		t.Action = append(t.Action, float64(by*i%7)/4-0.75)
+	}
+	return t
 }

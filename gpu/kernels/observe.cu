@@ -23,8 +23,10 @@ __device__ __forceinline__ void observe(const Observing &o) {
   view.a = o.a_ego + route.first;
   view.target = o.target + route.first;
   view.rows = route.rows;
-  view.early = view.target;
   view.late = o.lataccel + rollout * o.stride;
+  // Of rollouts in step all histories are there, which a teacher may have written; of those that
+  // were collected, which had none, the steps from kControlStart on.
+  view.early = placed ? view.target : view.late - kControlStart;
   view.actions = o.action + rollout * o.stride;
   if (o.sees != nullptr) {
     const auto element = [&](int i) {
