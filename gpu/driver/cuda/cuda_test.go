@@ -420,8 +420,8 @@ func TestLedger(t *testing.T) {
 		t.Errorf("ledger %+v, want %+v", got, want)
 	}
 	for i, want := range []int{0, 3, 2, 4197, 304} { // launches, uploads, downloads, bytes of each
-		if got := int(after[8*i]) + int(after[8*i+1])<<8 - int(before[8*i]) - int(before[8*i+1])<<
-			8; got != want {
+		count := func(of []byte) int { return int(of[8*i]) + int(of[8*i+1])<<8 }
+		if got := count(after) - count(before); got != want {
 			t.Errorf("count %d of the driver: %d, want %d", i, got, want)
 		}
 	}
