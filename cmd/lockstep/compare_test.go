@@ -169,7 +169,13 @@ func testEngines(names string) []engines.Engine {
 				Folder:    "twin",
 				Want:      device,
 				ByLibrary: true,
-				Missing:   func() error { return missing },
+				Lacks: func(lockstep.Profile) error {
+					if fault == "lacks" {
+						return errors.New("it has no such form")
+					}
+					return nil
+				},
+				Missing: func() error { return missing },
 				New: func(c engines.Config) (lockstep.Implementation, error) {
 					r, err := reference.New(c.Model, c.Profile)
 					if fault == "embeds" {
@@ -568,6 +574,7 @@ func TestCompareGoldens(t *testing.T) {
 				"g00002/pid"}},
 		{"logits", "reference", exitOK, []string{"equal           reference"}},
 		{"profile", "", exitOK, []string{"not applicable  twin"}},
+		{"lacks", "", exitOK, []string{"not applicable  twin", "twin: it has no such form"}},
 		{"absent", "twin", exitUsage, []string{"not run         twin"}},
 	} {
 		plant(t, c.twin)

@@ -65,6 +65,8 @@ func open(
 		o.profile = sim.Profile().String()
 	}
 	switch {
+	case !e.Computes(config.Profile): // a machine does not change that
+		o.err = notApplicable(fmt.Sprintf("%s: %v", e.Name, e.Lacks(config.Profile)))
 	case err != nil || inexact:
 	case sim.About().Unproven != nil:
 		o.err = notApplicable(
