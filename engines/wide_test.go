@@ -92,6 +92,9 @@ func TestWideNaN(t *testing.T) {
 	route := policyRoutes(t, 1)[0]
 	route.AEgo = append([]float64{}, route.AEgo...)
 	route.AEgo[20] = math.NaN() // of the past, which no observation has that is not declared
+	past := policyRoutes(t, 2)[1]
+	past.AEgo = append([]float64{}, past.AEgo...)
+	past.AEgo[20] = math.NaN()
 	late := policyRoutes(t, 2)[1]
 	late.VEgo = append([]float64{}, late.VEgo...)
 	late.VEgo[115] = math.NaN()
@@ -135,6 +138,27 @@ func TestWideNaN(t *testing.T) {
 				if err := g.result.Err; want == "" && err != nil ||
 					want != "" && (err == nil || !strings.HasSuffix(err.Error(), want)) {
 					t.Errorf("%v: %v, want %q", cases[i].of.Sees, err, want)
+				}
+			}
+			// Of two places with NaN the first is named, whichever observation it is in.
+			seeing := []lockstep.Job{{
+				Route: policyRoutes(t, 2)[1], Policy: of("observation[0]", "a[-80]"),
+			}}
+			first, err := s.Collect(context.Background(), seeing)
+			if err != nil || first.Results[0].Err != nil {
+				t.Fatal(err, first.Results[0].Err)
+			}
+			first.Jobs[0].Route, first.Lataccel[3] = past, math.NaN()
+			for _, x := range []struct {
+				places []lockstep.Place
+				want   string
+			}{
+				{[]lockstep.Place{{}, {Step: 4}}, "step 100: observation[1] (a[-80]) is NaN"},
+				{[]lockstep.Place{{Step: 4}, {}}, "step 104: observation[1] (lataccel) is NaN"},
+			} {
+				err := s.Observe(first, x.places, make([]float32, 4))
+				if err == nil || !strings.HasSuffix(err.Error(), x.want) {
+					t.Errorf("observed at %v: %v, want %q", x.places, err, x.want)
 				}
 			}
 			broken, err := s.Collect(context.Background(), whole)

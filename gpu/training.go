@@ -3,6 +3,7 @@ package gpu
 import (
 	"context"
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"lockstep"
@@ -61,21 +62,35 @@ func (b *batch) record(e *lockstep.Experience, j int) {
 // observeThreads are those of a block that computes an observation.
 const observeThreads = 128
 
+// wholeAtOnce is how many places' undeclared observations are looked at together: 4 MiB.
+const wholeAtOnce = 4096
+
 // Observe computes observations of collected rollouts, in one launch or as many as the
-// memory wants.
+// memory wants. Where the observation that is not declared is looked at, it may not be NaN
+// anywhere: of the NaN of a place that is named first, and an earlier place before a later one.
 func (s *Simulator) Observe(e *lockstep.Experience, places []lockstep.Place, into []float32) error {
 	places, err := e.Places(places, into)
 	if err != nil {
 		return err
 	}
 	sees := declaredBy(e)
-	if lockstep.LooksAtObservation(sees) { // which may not be NaN anywhere
-		const size = lockstep.ObservationSize
-		if err := s.observeAll(e, nil, places, make([]float32, len(places)*size)); err != nil {
+	if !lockstep.LooksAtObservation(sees) {
+		_, err := s.observeAll(e, sees, places, into)
+		return err
+	}
+	whole := make([]float32, min(wholeAtOnce, len(places))*lockstep.ObservationSize)
+	for part := range slices.Chunk(places, wholeAtOnce) {
+		seen, err := s.observeAll(e, nil, part, whole)
+		declared, other := s.observeAll(e, sees, part, into)
+		if other != nil && (err == nil || declared < seen) {
+			err = other
+		}
+		if err != nil {
 			return err
 		}
+		into = into[len(part)*e.Inputs():]
 	}
-	return s.observeAll(e, sees, places, into)
+	return nil
 }
 
 // declaredBy is what the networks of rollouts declare that they observe: all the same.
@@ -89,31 +104,32 @@ func declaredBy(e *lockstep.Experience) []lockstep.Seen {
 	return nil
 }
 
-// observeAll computes observations of what is declared, or of the one that is not.
+// observeAll computes observations of what is declared, or of the one that is not, and says of
+// how many places until there is an error.
 func (s *Simulator) observeAll(
 	e *lockstep.Experience, sees []lockstep.Seen, places []lockstep.Place, into []float32,
-) error {
-	for len(places) > 0 {
-		n, size, err := s.observe(e, sees, places, into)
+) (done int, err error) {
+	for done < len(places) {
+		n, size, err := s.observe(e, sees, places[done:], into)
 		if err != nil {
-			return err
+			return done, err
 		}
-		for i, p := range places[:n] {
+		for i, p := range places[done:][:n] {
 			for k, x := range into[i*size:][:size] {
 				if x != x {
 					var policy lockstep.Policy
 					if sees != nil {
 						policy = e.Jobs[p.Rollout].Policy
 					}
-					return e.Jobs[p.Rollout].Failed(
+					return done + i, e.Jobs[p.Rollout].Failed(
 						lockstep.ControlStartIdx+p.Step, notObserved(policy, k),
 					)
 				}
 			}
 		}
-		places, into = places[n:], into[n*size:]
+		done, into = done+n, into[n*size:]
 	}
-	return nil
+	return done, nil
 }
 
 // notObserved is why there is no observation: of what a policy declares, or from MaxWidth on and
