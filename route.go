@@ -1,5 +1,12 @@
 package lockstep
 
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"math"
+)
+
 // Route is one drive: columns of equal length, one value for every step, as the
 // Python program holds them after loading. It is read-only once loaded.
 type Route struct {
@@ -20,6 +27,20 @@ func (r *Route) Len() int { return len(r.TargetLataccel) }
 // Columns are the route's columns, in the order in which they are declared.
 func (r *Route) Columns() [5]*[]float64 {
 	return [5]*[]float64{&r.RollLataccel, &r.VEgo, &r.AEgo, &r.TargetLataccel, &r.SteerCommand}
+}
+
+// SHA256 is that of the columns' bits, in hexadecimal: it tells routes of one name apart.
+func (r *Route) SHA256() string {
+	h := sha256.New()
+	var data []byte
+	for _, column := range r.Columns() {
+		data = binary.LittleEndian.AppendUint64(data[:0], uint64(len(*column)))
+		for _, x := range *column {
+			data = binary.LittleEndian.AppendUint64(data, math.Float64bits(x))
+		}
+		h.Write(data)
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // First is the route's first rows, with the draws of their steps. It shares them with

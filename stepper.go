@@ -131,11 +131,12 @@ type Snapshot struct {
 // RolloutState is the state of one rollout: its histories up to Snapshot.Step, or
 // to its end or failure.
 type RolloutState struct {
-	Route    string
-	Lataccel []float64 // m/s²
-	Action   []float64 // steer command after clipping
-	Policy   []float64 // what the policy remembers, in the order of its kind; nil without
-	Err      string    // why it failed, or empty
+	Route       string
+	RouteSHA256 string    // of the route's columns, see Route.SHA256; empty where nobody knows it
+	Lataccel    []float64 // m/s²
+	Action      []float64 // steer command after clipping
+	Policy      []float64 // what the policy remembers, in the order of its kind; nil without
+	Err         string    // why it failed, or empty
 }
 
 // Noise says which draws candidates see. The zero Noise is none: it must be said.

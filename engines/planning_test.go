@@ -399,6 +399,46 @@ func TestRestore(t *testing.T) {
 	}
 }
 
+// TestNamesakes: a snapshot is not restored in rollouts of another route of the same name, nor of
+// its first rows, whether it was written down or not.
+func TestNamesakes(t *testing.T) {
+	c := config(t)
+	routes := policyRoutes(t, 3)[1:]
+	first, second := routes[0], routes[1]
+	second.Name = first.Name
+	const rows = 105
+	ctx := context.Background()
+	for _, e := range Checked() {
+		t.Run(e.Name, func(t *testing.T) {
+			s := e.ForTest(t, c)
+			at := func(r *lockstep.Route) lockstep.Stepper {
+				return planner(t, s, []lockstep.Job{{Route: r}}, 100)
+			}
+			shot := snap(t, at(first.First(rows)))
+			data, err := snapshotfile.Marshal(shot)
+			if err != nil {
+				t.Fatal(err)
+			}
+			read, err := snapshotfile.Unmarshal(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, other := range []*lockstep.Route{second.First(rows), first.First(rows - 1)} {
+				for _, of := range []*lockstep.Snapshot{shot, read} {
+					p := at(other)
+					if err := p.Restore(ctx, of); err == nil ||
+						!strings.Contains(err.Error(), "another route that is called "+first.Name) {
+						t.Errorf("restored in rollouts of another route: %v", err)
+					}
+				}
+			}
+			if err := at(first.First(rows)).Restore(ctx, read); err != nil {
+				t.Errorf("restored in rollouts of the same route: %v", err)
+			}
+		})
+	}
+}
+
 // TestForkErrors: what is no fork is refused in one line, and a command that is NaN
 // fails its own candidate.
 func TestForkErrors(t *testing.T) {

@@ -29,7 +29,8 @@ type header struct {
 
 type rollout struct {
 	Route   string `json:"route"`
-	Lengths [3]int `json:"lengths"` // of lataccels, actions, what the policy remembers
+	SHA256  string `json:"route_sha256,omitempty"` // of its columns
+	Lengths [3]int `json:"lengths"`                // of lataccels, actions, what the policy remembers
 	Err     string `json:"error,omitempty"`
 }
 
@@ -41,7 +42,9 @@ func Marshal(s *lockstep.Snapshot) ([]byte, error) {
 		r := &s.Rollouts[i]
 		h.Rollouts = append(
 			h.Rollouts,
-			rollout{r.Route, [3]int{len(r.Lataccel), len(r.Action), len(r.Policy)}, r.Err})
+			rollout{
+				r.Route, r.RouteSHA256, [3]int{len(r.Lataccel), len(r.Action), len(r.Policy)}, r.Err,
+			})
 		for _, column := range [][]float64{r.Lataccel, r.Action, r.Policy} {
 			for _, x := range column {
 				numbers = binary.LittleEndian.AppendUint64(numbers, math.Float64bits(x))
@@ -97,8 +100,8 @@ func Unmarshal(data []byte) (*lockstep.Snapshot, error) {
 			}
 		}
 		s.Rollouts = append(s.Rollouts, lockstep.RolloutState{
-			Route: r.Route, Lataccel: columns[0], Action: columns[1], Policy: columns[2],
-			Err: r.Err,
+			Route: r.Route, RouteSHA256: r.SHA256,
+			Lataccel: columns[0], Action: columns[1], Policy: columns[2], Err: r.Err,
 		})
 	}
 	return s, nil

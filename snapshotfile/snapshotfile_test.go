@@ -18,10 +18,11 @@ func TestBytes(t *testing.T) {
 		Profile: lockstep.Profile{CSV: lockstep.CSVExact}, Model: "5beca7f0", Step: 22,
 		Rollouts: []lockstep.RolloutState{
 			{
-				Route:    "a",
-				Lataccel: make([]float64, 22),
-				Action:   make([]float64, 22),
-				Policy:   []float64{math.Inf(1), -0.25},
+				Route:       "a",
+				RouteSHA256: "0123",
+				Lataccel:    make([]float64, 22),
+				Action:      make([]float64, 22),
+				Policy:      []float64{math.Inf(1), -0.25},
 			},
 			{
 				Route:    "b",

@@ -138,6 +138,8 @@ type Stepper struct {
 	failed  []int   // step
 	running []int   // of the step that is computed
 	closed  bool
+
+	sums map[*lockstep.Route]string // what SHA256 says of the routes that it was asked for
 }
 
 var _ lockstep.Stepper = (*Stepper)(nil)
@@ -313,7 +315,7 @@ func (s *Stepper) Snapshot(ctx context.Context) (*lockstep.Snapshot, error) {
 	}
 	for i := range s.jobs {
 		r := &shot.Rollouts[i]
-		r.Route = s.jobs[i].Route.Name
+		r.Route, r.RouteSHA256 = s.jobs[i].Route.Name, s.sum(s.jobs[i].Route)
 		end := min(s.step, s.ends[i])
 		if err := s.errs[i]; err != nil {
 			r.Err, end = err.Error(), s.failed[i]
@@ -353,6 +355,19 @@ func (s *Stepper) Restore(_ context.Context, shot *lockstep.Snapshot) error {
 	return nil
 }
 
+// sum is a route's SHA-256, computed once.
+func (s *Stepper) sum(r *lockstep.Route) string {
+	sum, known := s.sums[r]
+	if !known {
+		if s.sums == nil {
+			s.sums = map[*lockstep.Route]string{}
+		}
+		sum = r.SHA256()
+		s.sums[r] = sum
+	}
+	return sum
+}
+
 // Enter has the books say what a snapshot of these rollouts does, which the engine has.
 func (s *Stepper) Enter(shot *lockstep.Snapshot) {
 	for i := range s.jobs {
@@ -388,6 +403,10 @@ func (s *Stepper) fits(shot *lockstep.Snapshot) error {
 		case r.Route != s.jobs[i].Route.Name:
 			return fmt.Errorf(
 				"rollout %d is of route %.60q, want %s", i, r.Route, s.jobs[i].Route.Name)
+		case r.RouteSHA256 != "" && r.RouteSHA256 != s.sum(s.jobs[i].Route):
+			return fmt.Errorf("rollout %d is of another route that is called %s, too: its "+
+				"columns have SHA-256 %.12s…, want %.12s…", i, r.Route, r.RouteSHA256,
+				s.sum(s.jobs[i].Route))
 		case len(r.Lataccel) != len(r.Action) || len(r.Lataccel) != want && !short:
 			return fmt.Errorf(
 				"rollout %d has %d lataccels and %d actions, want %d of each", i, len(r.Lataccel),

@@ -476,6 +476,11 @@ func TestFits(t *testing.T) {
 			func(x *lockstep.Snapshot) { x.Rollouts[1].Route = "r9" },
 		},
 		{
+			"rollout 1 is of another route that is called r1, too: its columns have SHA-256 " +
+				"0123456789ab…, want " + s.jobs[1].Route.SHA256()[:12] + "…",
+			func(x *lockstep.Snapshot) { x.Rollouts[1].RouteSHA256 = "0123456789abcdef" },
+		},
+		{
 			"rollout 0 has 103 lataccels and 104 actions, want 104 of each",
 			func(x *lockstep.Snapshot) { x.Rollouts[0].Lataccel = x.Rollouts[0].Lataccel[:103] },
 		},
