@@ -29,7 +29,11 @@ def call(function):
             if self.before:
                 self.pairs.add((self.before, function.__name__))
             self.before = function.__name__
-        function(self)
+        try:
+            function(self)
+        except BaseException:
+            self.failed = True
+            raise
 
     _names.setdefault(function.__qualname__.split(".")[0], []).append(function.__name__)
     return rule(data=st.data())(counted)
@@ -41,6 +45,7 @@ class History(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.before, self.data = "", None
+        self.failed = False  # a call, whose error none of the end's may hide
 
     def draw(self, strategy, what):
         return self.data.draw(strategy, label=what)

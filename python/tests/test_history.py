@@ -122,7 +122,7 @@ class Calls(History):
         self.own = [self.own_draws(i) for i in range(len(ROWS))]
 
     def teardown(self):
-        for line in self.lines:
+        for line in [] if self.failed else self.lines:
             self.hold(line)
         for thing in [*self.forks, *self.lines, *self.sims, self.reference]:
             getattr(thing, "candidates", getattr(thing, "rollouts", thing)).close()
