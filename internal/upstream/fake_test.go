@@ -148,3 +148,18 @@ func TestNoAnswer(t *testing.T) {
 	}
 	f.leavesNothing()
 }
+
+// TestLeftBehind: a program that has started another, which keeps its standard error, is not waited
+// for until that one ends.
+func TestLeftBehind(t *testing.T) {
+	f := newFake(t)
+	p := f.start("sleep 60 >&- & exit 3")
+	begin := time.Now()
+	if _, err := p.Network(1); err == nil {
+		t.Error("what left another behind has answered")
+	}
+	p.Close()
+	if took := time.Since(begin); took > 30*time.Second {
+		t.Errorf("it was waited for %v", took)
+	}
+}

@@ -46,7 +46,7 @@ func Start(ctx context.Context, python, checkout, model string) (*Program, error
 	p := &Program{folder: folder}
 	p.command = exec.CommandContext(
 		ctx, python, "-c", script, "--upstream", checkout, "--model", model)
-	p.command.WaitDelay = 5 * time.Second
+	p.command.WaitDelay = time.Second // for what it has left behind with its pipes
 	p.command.Stderr = &p.stderr
 	p.in, err = p.command.StdinPipe()
 	if err == nil {
@@ -80,11 +80,9 @@ func (p *Program) Rollout(file string,
 		return 0, lockstep.Costs{}, err
 	}
 	link := filepath.Join(p.folder, "data")
-	if target, err := os.Readlink(link); err != nil || target != dir {
-		os.Remove(link)
-		if err := os.Symlink(dir, link); err != nil {
-			return 0, lockstep.Costs{}, err
-		}
+	os.Remove(link) // of the rollout before
+	if err := os.Symlink(dir, link); err != nil {
+		return 0, lockstep.Costs{}, err
 	}
 	var answer struct {
 		Seconds float64
