@@ -56,16 +56,6 @@ func (machine) Remove(path string) error                   { return os.Remove(pa
 func (machine) EvalSymlinks(path string) (string, error)   { return filepath.EvalSymlinks(path) }
 func (machine) Now() time.Time                             { return time.Now() }
 
-// rename waits a while for those who have the target open where the system asks for that.
-func rename(from, to string) error {
-	err := os.Rename(from, to)
-	for end := time.Now().Add(patience / 5); busy(err) && time.Now().Before(end); {
-		time.Sleep(patience / 500)
-		err = os.Rename(from, to)
-	}
-	return err
-}
-
 // opened is a file or nil, and not a File that holds nil.
 func opened(f *os.File, err error) (File, error) {
 	if err != nil {

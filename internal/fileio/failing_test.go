@@ -202,6 +202,31 @@ func isHeard(call string, err error, last bool) bool {
 	return true
 }
 
+// TestOpenFails: a file that cannot be looked at is opened all the same, and one that cannot be
+// opened is none, be it empty or not.
+func TestOpenFails(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a")
+	for _, content := range []string{"", "x"} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for n, name := range []string{"Stat", "OpenFile"} {
+			d, err := with(n, errBroken, func() error {
+				f, err := fileio.Open(path, fileio.Record)
+				if (f == nil) != (err != nil) {
+					t.Errorf("%s of %q fails: a file %v beside the error %v", name, content, f, err)
+				} else if err == nil {
+					f.Close()
+				}
+				return err
+			})
+			if len(d.calls) <= n || d.calls[n] != name || errors.Is(err, errBroken) != (n == 1) {
+				t.Errorf("call %d, %s, of %q fails: %v, calls %q", n, name, content, err, d.calls)
+			}
+		}
+	}
+}
+
 // TestMkdirAll makes folders, and has each call fail: a folder that somebody else makes meanwhile
 // is as good, and one above that is not ours to read is no error; all else is.
 func TestMkdirAll(t *testing.T) {

@@ -38,6 +38,11 @@ func TestCacheDir(t *testing.T) {
 	} else if dirs := fileio.CacheDirs("a"); len(dirs) != 1 || dirs[0] != got {
 		t.Errorf("with a home that is no folder: %q, want %s", dirs, got)
 	}
+	t.Setenv("XDG_CACHE_HOME", file) // who names a folder gets that, and hears why it fails
+	if got, err := fileio.CacheDir("a"); err != nil || got != filepath.Join(file, "lockstep", "a") {
+		t.Errorf("with a cache folder that is named: %s, %v", got, err)
+	}
+	t.Setenv("XDG_CACHE_HOME", "")
 	t.Setenv("HOME", "")
 	private := filepath.Join(dir, fmt.Sprintf("lockstep-%d", os.Getuid()))
 	for range 2 { // made, found

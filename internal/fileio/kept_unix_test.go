@@ -49,7 +49,11 @@ func TestKept(t *testing.T) {
 				if program, err = fileio.Keep(folder, "key", made); err != nil {
 					t.Fatal(err)
 				}
-				if got := fileio.Kept([]string{folder}, "key"); got != program {
+				if info, err := os.Stat(program); err != nil || info.Mode() != 0o755 {
+					t.Fatalf("kept %q, with mode %v, %v", program, info, err)
+				}
+				folders := []string{filepath.Join(home, "none"), folder} // the first holds nothing
+				if got := fileio.Kept(folders, "key"); got != program {
 					t.Errorf("found %q, want %s", got, program)
 				}
 				return folder, program

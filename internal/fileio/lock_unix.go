@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -30,13 +31,12 @@ func lock(path string) (*os.File, error) {
 }
 
 // owned reports whether a file is this user's.
-func owned(info fs.FileInfo) bool {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int(stat.Uid) == os.Getuid()
-}
+func owned(info fs.FileInfo) bool { return belongs(info, os.Getuid()) }
 
 // ours reports whether a file is this user's, or root's, who could change all files anyway.
-func ours(info fs.FileInfo) bool {
+func ours(info fs.FileInfo) bool { return belongs(info, os.Getuid(), 0) }
+
+func belongs(info fs.FileInfo, users ...int) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
-	return ok && (stat.Uid == 0 || int(stat.Uid) == os.Getuid())
+	return ok && slices.Contains(users, int(stat.Uid))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/windows"
 )
@@ -28,9 +29,17 @@ func lock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// busy reports whether a file could not be replaced because somebody has it open: so it is on
-// Windows, which says either.
-func busy(err error) bool {
-	return errors.Is(err, windows.ERROR_SHARING_VIOLATION) ||
-		errors.Is(err, windows.ERROR_ACCESS_DENIED)
+// rename waits a while for those who have the target open: Windows replaces no file that is, and
+// says either.
+func rename(from, to string) error {
+	err := os.Rename(from, to)
+	busy := func() bool {
+		return errors.Is(err, windows.ERROR_SHARING_VIOLATION) ||
+			errors.Is(err, windows.ERROR_ACCESS_DENIED)
+	}
+	for end := time.Now().Add(patience / 5); busy() && time.Now().Before(end); {
+		time.Sleep(patience / 500)
+		err = os.Rename(from, to)
+	}
+	return err
 }
