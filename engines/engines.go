@@ -136,10 +136,7 @@ var known = []Engine{
 		Lacks:   gpu.Lacks,
 		Missing: gpu.Available,
 		New: func(c Config) (lockstep.Implementation, error) {
-			if c.Stream == nil {
-				return openGPU(c, gpu.OpenDevice)
-			}
-			return openGPU(c, func() (driver.Device, error) { return gpu.OpenDeviceOn(*c.Stream) })
+			return openGPU(c, func() (driver.Device, error) { return gpu.OpenDeviceOn(c.Stream) })
 		},
 	},
 }

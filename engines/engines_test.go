@@ -2,6 +2,7 @@ package engines
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -95,6 +96,76 @@ func TestOpen(t *testing.T) {
 	}
 	if _, err := e.Open(c); err != none {
 		t.Errorf("%v", err)
+	}
+	if e.Want = nil; e.Absent() != none {
+		t.Errorf("absent, for want of nothing: %v", e.Absent())
+	}
+}
+
+// TestKernels: the reference runs the kernels that are named, and says what it cannot open.
+func TestKernels(t *testing.T) {
+	c := config(t)
+	for _, k := range []struct{ model, kernels, want string }{
+		{c.Model, "go", "go"}, {c.Model, "sse", `no kernels "sse" here, only `},
+		{c.Model + "x", "go", "no such file"}, {c.Model + "x", "", "no such file"},
+	} {
+		c.Model, c.Kernels = k.model, k.kernels
+		s, err := Reference().Open(c)
+		got := fmt.Sprint(err)
+		if err == nil {
+			got = s.About().Kernels
+			s.Close()
+		}
+		if !strings.Contains(got, k.want) {
+			t.Errorf("kernels %q of %s: %s, want %s", k.kernels, k.model, got, k.want)
+		}
+	}
+}
+
+// outcome is what comes of a test that needs an engine.
+type outcome struct {
+	skipped, errors []any
+	ends            []func()
+}
+
+func (*outcome) Helper()            {}
+func (o *outcome) Skip(why ...any)  { o.skipped = append(o.skipped, why...) }
+func (o *outcome) Fatal(why ...any) { o.errors = append(o.errors, why...) }
+func (o *outcome) Error(why ...any) { o.errors = append(o.errors, why...) }
+func (o *outcome) Cleanup(f func()) { o.ends = append(o.ends, f) }
+
+// unproven is an engine that opens, and what it says of itself.
+type unproven struct {
+	fake
+	why, closing error
+}
+
+func (u unproven) About() lockstep.About { return lockstep.About{Unproven: u.why} }
+func (u unproven) Close() error          { return u.closing }
+
+// TestForTest: a test is skipped by an engine that nothing has proven here, and by no other, and
+// fails with an engine that does not close.
+func TestForTest(t *testing.T) {
+	for _, c := range []struct {
+		engine          unproven
+		skipped, errors string
+	}{
+		{unproven{}, "[]", "[]"},
+		{unproven{why: errWarp}, "[not run for want of gpu: no warp]", "[]"},
+		{unproven{closing: errWarp}, "[]", "[no warp]"},
+	} {
+		t.Setenv(want.GPU.Variable(), "")
+		e := Engine{Want: want.GPU, Missing: never}
+		e.New = func(Config) (lockstep.Implementation, error) { return c.engine, nil }
+		o := &outcome{}
+		if e.ForTest(o, Config{}); len(o.ends) != 1 {
+			t.Fatalf("%d things are done at the test's end, want 1", len(o.ends))
+		}
+		o.ends[0]()
+		if fmt.Sprint(o.skipped) != c.skipped || fmt.Sprint(o.errors) != c.errors {
+			t.Errorf("%v, %v: skipped for %v, want %s; errors %v, want %s", c.engine.why,
+				c.engine.closing, o.skipped, c.skipped, o.errors, c.errors)
+		}
 	}
 }
 

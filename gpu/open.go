@@ -9,14 +9,12 @@ import (
 // OpenDevice opens the GPU: that whose number, among those that
 // CUDA_VISIBLE_DEVICES leaves, is in LOCKSTEP_DEVICE, otherwise the first. An
 // error says in one line what to do.
-func OpenDevice() (driver.Device, error) { return open(nil) }
+func OpenDevice() (driver.Device, error) { return OpenDeviceOn(nil) }
 
 // OpenDeviceOn opens the GPU for a caller who works on it, too, as PyTorch does: all
 // commands go to a CUstream of the caller's, in the GPU's primary context, in order
-// with the caller's own. That context is never reset.
-func OpenDeviceOn(stream uintptr) (driver.Device, error) { return open(&stream) }
-
-func open(stream *uintptr) (driver.Device, error) {
+// with the caller's own. That context is never reset. Without a stream it is OpenDevice.
+func OpenDeviceOn(stream *uintptr) (driver.Device, error) {
 	manifest, err := module.ReadManifest()
 	if err != nil {
 		return nil, err

@@ -493,7 +493,7 @@ func sharedDevice(t *testing.T) func() (driver.Device, error) {
 	if Available() != nil {
 		return open
 	}
-	return func() (driver.Device, error) { return OpenDeviceOn(0) }
+	return func() (driver.Device, error) { return OpenDeviceOn(new(uintptr)) }
 }
 
 // TestStepperFaults uses a Stepper as it must not be used.
