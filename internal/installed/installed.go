@@ -213,10 +213,10 @@ func (f *Found) Source() string {
 			versions = append(versions, name+" "+v)
 		}
 	}
-	answered := 0
+	answered := false
 	for _, a := range f.Answers {
 		if a.Bits != "" {
-			answered++
+			answered = true
 		} else if a.Missing {
 			missing = append(missing, strings.Split(f.Profile.String(), "-")[index(a.Probe)])
 		}
@@ -231,7 +231,7 @@ func (f *Found) Source() string {
 		}
 		since = "; no Python answered: "
 	}
-	if answered == 0 {
+	if !answered {
 		why := f.Unasked
 		if why == "" {
 			why = f.Python + " has no numpy, pandas and onnxruntime to be asked"
@@ -274,7 +274,9 @@ func (f *Found) Warnings() (lines []string) {
 	words := strings.Split(f.Profile.String(), "-")
 	answered, unanswered := false, false
 	for _, a := range f.Answers {
-		answered = answered || a.Bits != ""
+		if a.Bits != "" {
+			answered = true
+		}
 		word := words[index(a.Probe)]
 		switch {
 		case a.Missing:

@@ -79,11 +79,9 @@ func TestJudge(t *testing.T) {
 		if f.Profile != want || !f.Known() || !f.Complete() || !f.whole() || f.Rollout.Equal != 10 {
 			t.Errorf("%s: %+v, warnings %q", word, f, f.Warnings())
 		}
-		if source := f.Source(); !strings.Contains(
-			source,
-			"as py answered (Python 3.99.0, numpy 9.1, pandas 9.2, onnxruntime 9.3)",
-		) {
-			t.Errorf("%s: %s", word, source)
+		const source = "as py answered (Python 3.99.0, numpy 9.1, pandas 9.2, onnxruntime 9.3)"
+		if got := f.Source(); got != source {
+			t.Errorf("%s: %s, want %s", word, got, source)
 		}
 	}
 	for word, c := range map[string]struct{ probe, version string }{
@@ -117,6 +115,50 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestUnanswered: what was not answered is said of each probe where the process ended well, and of
+// the process where it failed; a rollout alone is only said to be missing beside answers.
+func TestUnanswered(t *testing.T) {
+	r := replies(t)
+	delete(r.Replies, "exp")
+	delete(r.Replies, "rollout")
+	exp := strings.Split(reference.HostProfile().String(), "-")[2]
+	const rollout = "py: probe rollout could not be answered: the process ended before it answered"
+	for _, c := range []struct {
+		r        *Replies
+		failed   error
+		answers  int
+		warnings string
+		source   string
+	}{
+		{r, nil, 5, "py: probe exp could not be answered (the process ended before it answered): " +
+			exp + " is assumed\n" + rollout, "as py answered ("},
+		{r, errors.New("no"), 4, rollout, "as py answered ("},
+		{&Replies{}, errors.New("no"), 0, "", ", since py: no"},
+		{&Replies{Replies: map[string]Reply{
+			"layer_norm": {Missing: true}, "softmax": {Missing: true}, "exp": {Missing: true},
+			"sin": {Missing: true}, "csv": {Missing: true}, "rollout": {Missing: true},
+		}}, nil, 5, "", ", since py has no numpy, pandas and onnxruntime to be asked"},
+	} {
+		f := judge("py", c.r, c.failed)
+		if got := strings.Join(f.Warnings(), "\n"); len(f.Answers) != c.answers ||
+			got != c.warnings ||
+			!strings.Contains(f.Source(), c.source) {
+			t.Errorf("%d answers, warnings %q, want %d, %q; %s, want %s", len(f.Answers), got,
+				c.answers, c.warnings, f.Source(), c.source)
+		}
+	}
+	right := judge("py", replies(t), nil)
+	for want, f := range map[bool]*Found{true: right, false: {}} {
+		if f.whole() != want || f.Complete() != want {
+			t.Errorf("%+v is whole: %v, complete: %v", f, f.whole(), f.Complete())
+		}
+	}
+	broken := *right
+	if broken.Unasked = "no"; broken.whole() {
+		t.Error("what nobody answered to the end is whole")
+	}
+}
+
 // TestOtherCPU: where no profile is that of the pinned packages, none is said to be, neither
 // where no Python answered nor where a package is missing.
 func TestOtherCPU(t *testing.T) {
@@ -138,6 +180,13 @@ func TestOtherCPU(t *testing.T) {
 		) {
 			t.Errorf("warnings %q", text)
 		}
+	}
+	if f := judge("py", replies(t), nil); !f.Known() {
+		t.Errorf("all was answered: warnings %q", f.Warnings())
+	}
+	hostKnown = func() bool { return true }
+	if f := judge("py", r, nil); !f.Known() {
+		t.Errorf("a package is missing, and the CPU is known: warnings %q", f.Warnings())
 	}
 }
 
@@ -449,6 +498,49 @@ func TestKept(t *testing.T) {
 	}
 	if f := find(t.Context(), python); f.Version == "kept" || !f.whole() {
 		t.Errorf("a damaged record: %+v", f)
+	}
+}
+
+// TestRecord: a record is read if all of it is there and nothing has changed since.
+func TestRecord(t *testing.T) {
+	file, there := filepath.Join(t.TempDir(), "record"), t.TempDir()
+	found, err := json.Marshal(judge("py", replies(t), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	watched, err := json.Marshal([]stamp{stampOf(there), stampOf(there + "/none")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{
+		`{"Watched": WATCHED, "Found": FOUND}`:               true,
+		`{"Watched": WATCHED, "Found": FOUND, "Watched": 3}`: false,
+		`{"Watched": WATCHED, "Found": null}`:                false,
+		`{"Watched": WATCHED, "Found": {}}`:                  false,
+		`{"Watched": [], "Found": FOUND}`:                    false,
+		`{"Watched": [{"Path": "/"}], "Found": FOUND}`:       false,
+		`{}`: false, `null`: false, `{"Watched": WATCHED`: false, ``: false,
+	} {
+		text = strings.NewReplacer("WATCHED", string(watched), "FOUND", string(found)).Replace(text)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if f := read(file); (f != nil) != want {
+			t.Errorf("%.300s: read %+v", text, f)
+		}
+	}
+	if f := read(there + "/none"); f != nil {
+		t.Errorf("read %+v from nothing", f)
+	}
+	// The oldest file there can be is another than none.
+	path := filepath.Join(there, "old")
+	none := stampOf(path)
+	if err := errors.Join(os.WriteFile(path, nil, 0o600),
+		os.Chtimes(path, time.Unix(0, 1), time.Unix(0, 1))); err != nil {
+		t.Fatal(err)
+	}
+	if stampOf(path) == none {
+		t.Error("a file of 1970 has the stamp of none")
 	}
 }
 

@@ -193,5 +193,5 @@ func isScript(path string) bool {
 	defer f.Close()
 	start := make([]byte, 2)
 	n, _ := f.Read(start)
-	return n == 2 && string(start) == "#!"
+	return string(start[:n]) == "#!"
 }

@@ -64,9 +64,7 @@ func Fingerprint(ctx context.Context, python string) ([]byte, *Found, error) {
 			question: newQuestion(p),
 			What:     p.What,
 			Answer:   r.Replies[p.Name].Bits,
-		}
-		if k < len(found.Answers) {
-			report.Judged = found.Answers[k]
+			Judged:   found.Answers[k], // as many as are asked, since it has not failed
 		}
 		for i := range p.Forms {
 			report.Forms = append(

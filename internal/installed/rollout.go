@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -50,11 +49,6 @@ func newRolloutQuestion() (rolloutQuestion, error) {
 		return rolloutQuestion{}, err
 	}
 	lines := slices.Collect(strings.Lines(string(text)))
-	if len(lines) <= rolloutEnd {
-		return rolloutQuestion{}, fmt.Errorf(
-			"%s has %d lines, want more than %d", rolloutRoute, len(lines), rolloutEnd,
-		)
-	}
 	return rolloutQuestion{
 		Route: strings.Join(lines[:1+rolloutEnd], ""),
 		Seed:  routefile.DefaultSeedPrefix + "/" + rolloutRoute,
@@ -128,9 +122,6 @@ func expectedRollout(p lockstep.Profile) (logits, lataccels [][]byte, err error)
 	sim, options := reference.Of(w, p), lockstep.Options{Shortcuts: lockstep.CostOnly}
 	for _, result := range sim.Simulate(context.Background(), []lockstep.Job{job}, options) {
 		err = result.Err
-	}
-	if err == nil && len(logits) != rolloutEnd-rolloutFirst {
-		err = fmt.Errorf("%d steps of the rollout, want %d", len(logits), rolloutEnd-rolloutFirst)
 	}
 	return logits, lataccels, err
 }

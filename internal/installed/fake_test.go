@@ -1,0 +1,201 @@
+//go:build unix
+
+package installed
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockstep/internal/defaults"
+	"lockstep/internal/fingerprint"
+	"lockstep/reference"
+)
+
+// lines are what a Python prints that answers so; watched is where its packages are found.
+func (r *Replies) lines(t *testing.T, watched string) (lines []string) {
+	t.Helper()
+	say := func(answer map[string]any) {
+		text, err := json.Marshal(answer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, mark+string(text)+"\n")
+	}
+	say(map[string]any{"python": r.Python, "path": []string{watched}})
+	for _, name := range packages {
+		say(map[string]any{"package": name, "version": r.Packages[name], "file": watched})
+	}
+	encode := base64.StdEncoding.EncodeToString
+	for _, name := range slices.Sorted(maps.Keys(r.Replies)) {
+		reply := r.Replies[name]
+		bits := encode(reply.Bits)
+		if name == "rollout" {
+			bits = encode(r.Logits) + " " + encode(r.Lataccel)
+		}
+		say(map[string]any{
+			"probe": name, "bits": bits, "missing": reply.Missing, "error": reply.Error,
+		})
+	}
+	return lines
+}
+
+// fakePython is a script in a Python's place, which names itself as the one that it runs, leaves a
+// file where temporary ones are, prints and then does as it is told.
+func fakePython(t *testing.T, print, then string) string {
+	t.Helper()
+	dir := t.TempDir()
+	path, answers := filepath.Join(dir, "python"), filepath.Join(dir, "answers")
+	script := `#!/bin/sh
+case "$2" in "import sys; "*) echo "` + mark + `$0"; exit;; esac
+: > "$TMPDIR/left"
+cat ` + answers + "\n" + then + "\n"
+	for file, text := range map[string]string{path: script, answers: print} {
+		if err := os.WriteFile(file, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path
+}
+
+// TestAnswers: what a Python answers is found, kept, and all of it written for who adds a profile.
+func TestAnswers(t *testing.T) {
+	watched, temporary := alone(t, nil), t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	r := replies(t, "expC")
+	python := fakePython(t, strings.Join(r.lines(t, watched), ""), "exit 0")
+	f := Find(t.Context(), python)
+	if !f.whole() || !f.Complete() || !f.Known() || f.Python != python || f.Version != r.Python ||
+		!maps.Equal(f.Packages, r.Packages) {
+		t.Errorf("%+v, warnings %q", f, f.Warnings())
+	}
+	if len(kept(t)) != 1 || newKey(python).read() == nil || Find(t.Context(), python) != f {
+		t.Errorf("kept: %q, and %p is found again, want %p", kept(t), Find(t.Context(), python), f)
+	}
+	data, again, err := Fingerprint(t.Context(), python)
+	if err != nil || again.Profile != f.Profile {
+		t.Fatalf("%v, profile %v, want %v", err, again, f.Profile)
+	}
+	var file fingerprintFile
+	if err := json.Unmarshal(data, &file); err != nil {
+		t.Fatal(err)
+	}
+	probes, err := fingerprint.Probes()
+	if err != nil || len(file.Probes) != len(probes) || file.Found.Profile != f.Profile {
+		t.Fatalf("%d probes, profile %s; want %d, %s; %v", len(file.Probes), file.Found.Profile,
+			len(probes), f.Profile, err)
+	}
+	for k, p := range file.Probes {
+		form := slices.IndexFunc(p.Forms, func(f formReport) bool { return f.Word == p.Judged.Form })
+		if p.Name != probes[k].Name || form < 0 ||
+			!bytes.Equal(p.Answer, r.Replies[p.Name].Bits) ||
+			!bytes.Equal(p.Answer, p.Forms[form].Bits) || len(p.Forms) != len(probes[k].Forms) {
+			t.Errorf("probe %d: %s, judged %+v, %d forms", k, p.Name, p.Judged, len(p.Forms))
+		}
+	}
+	if q, err := newRolloutQuestion(); err != nil || file.Rollout.rolloutQuestion != q ||
+		!bytes.Equal(file.Rollout.Logits, r.Logits) || file.CPU != processor() ||
+		!bytes.Equal(file.Rollout.Lataccel, r.Lataccel) ||
+		file.Rollout.NetworkSHA256 != defaults.ModelSHA256 {
+		t.Errorf("the rollout is another: %d and %d bytes, %v", len(file.Rollout.Logits),
+			len(file.Rollout.Lataccel), err)
+	}
+	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if got := (&Found{}).Summary(); got != "no rollout" {
+		t.Errorf("nothing was asked: %s", got)
+	}
+	if got := f.Summary(); !strings.HasSuffix(got, ", 10 of 10 steps of a rollout equal") {
+		t.Error(got)
+	}
+}
+
+// TestFewAnswers: who answers less than is asked is believed as far as it goes: what went wrong is
+// said in a Python's last words, if it has any, and nothing of it is kept.
+func TestFewAnswers(t *testing.T) {
+	r := replies(t)
+	lines := r.lines(t, alone(t, nil))
+	answers := slices.DeleteFunc(slices.Clone(lines[1+len(packages):]), func(line string) bool {
+		return strings.Contains(line, `"probe":"rollout"`)
+	})
+	all := strings.Join(answers, "")
+	const rollout = mark + `{"probe": "rollout", "bits": "`
+	const cut = "probe rollout could not be answered: the process ended before it answered"
+	for _, c := range []struct {
+		name, print, then string
+		fails             string // the whole error, without the path
+		warning           string // where it does not fail
+	}{
+		{"fails without a word", "", "exit 3", "exit status 3", ""},
+		{"fails after all", strings.Join(lines, ""), "echo a word >&2; exit 3",
+			`exit status 3: "a word"`, ""},
+		{"three answers", strings.Join(answers[:3], ""), "exit 0",
+			"only 3 of its answers can be read", ""},
+		{"four answers", strings.Join(answers[:4], ""), "exit 0", "",
+			"could not be answered (the process ended before it answered): "},
+		{"logits that are no base64", all + rollout + `! AA=="}`, "exit 0", "", cut},
+		{"lataccels that are no base64", all + rollout + `AA== !"}`, "exit 0", "", cut},
+		{"as much as may be printed", "", "head -c 16777216 /dev/zero; exit 3", "exit status 3", ""},
+		{"more than may be printed", "x", "head -c 16777216 /dev/zero; exit 3",
+			"it printed more than 16777216 bytes", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			python := fakePython(t, c.print, c.then)
+			f, _, err := Ask(t.Context(), python)
+			want := "<nil>"
+			if c.fails != "" {
+				want = python + ": " + c.fails
+			}
+			if got := fmt.Sprint(err); got != want || (f == nil) != (err != nil) {
+				t.Errorf("asked: %s, want %s", got, want)
+			}
+			data, _, err := Fingerprint(t.Context(), python)
+			if got := fmt.Sprint(err); got != want || (len(data) == 0) != (err != nil) {
+				t.Errorf("for who adds a profile: %d bytes, %s, want %s", len(data), got, want)
+			}
+			f = find(t.Context(), python)
+			if f.whole() || f.Profile != reference.HostProfile() || len(kept(t)) > 0 ||
+				c.fails != "" && f.Unasked != want {
+				t.Errorf("found %+v, kept %q", f, kept(t))
+			}
+			if text := strings.Join(f.Warnings(), "\n"); !strings.Contains(text, c.warning) {
+				t.Errorf("warnings %q, want %s", text, c.warning)
+			}
+		})
+	}
+	none := filepath.Join(t.TempDir(), "none")
+	if _, _, err := Ask(t.Context(), none); err == nil || !strings.Contains(err.Error(), none) {
+		t.Errorf("a Python that is not there: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if cancel(); Find(ctx, none) == Find(t.Context(), none) {
+		t.Error("what was found while it was interrupted is taken for what there is")
+	}
+}
+
+// TestInterpreter: a script is asked which Python it runs; what is none is that Python.
+func TestInterpreter(t *testing.T) {
+	if path, err := interpreter(t.Context(), "/bin/sh"); err != nil || path != "/bin/sh" {
+		t.Errorf("%s, %v", path, err)
+	}
+	for text, want := range map[string]bool{
+		"": false, "#": false, "#!": true, "#!/bin/sh": true, "# !": false, "\x7fELF": false,
+	} {
+		path := filepath.Join(t.TempDir(), "a")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if isScript(path) != want {
+			t.Errorf("%q is a script: %v", text, !want)
+		}
+	}
+}
