@@ -227,6 +227,54 @@ func TestOpenFails(t *testing.T) {
 	}
 }
 
+// earlier is a disk that says of files what was so before, and tells how they are opened.
+type earlier struct {
+	fileio.FileSystem
+	info  fs.FileInfo
+	flags int
+}
+
+func (d *earlier) Stat(string) (fs.FileInfo, error) { return d.info, nil }
+
+func (d *earlier) OpenFile(path string, flag int, mode fs.FileMode) (fileio.File, error) {
+	d.flags = flag
+	return d.FileSystem.OpenFile(path, flag, mode)
+}
+
+// TestOpened: a file that has grown since it was looked at is no larger than it may be, what is
+// locked is made if it is not there, and only named pipes are opened without waiting.
+func TestOpened(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a")
+	f, err := fileio.Disk.Lock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fileio.Disk.Lock(path); err == nil {
+		t.Error("a file is locked twice")
+	}
+	if _, err := f.Write([]byte("abc")); err != nil {
+		t.Errorf("what is locked cannot be written to: %v", err)
+	}
+	info, e := os.Stat(path)
+	if err := errors.Join(e, f.Close(), os.WriteFile(path, []byte("abcd"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	disk := &earlier{FileSystem: fileio.Disk, info: info}
+	fileio.Disk = disk
+	defer func() { fileio.Disk = disk.FileSystem }()
+	_, err = fileio.ReadFile(path, fileio.Kind{Name: "a thing", Limit: 3})
+	want := fmt.Sprintf("read %s: more than the 3 bytes that a thing may have", path)
+	if err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if disk.info, err = os.Stat(os.DevNull); err != nil {
+		t.Fatal(err)
+	}
+	if err := fileio.Write(os.DevNull, text("x")); err != nil || disk.flags != os.O_WRONLY {
+		t.Errorf("a device is opened by %x, %v", disk.flags, err)
+	}
+}
+
 // TestMkdirAll makes folders, and has each call fail: a folder that somebody else makes meanwhile
 // is as good, and one above that is not ours to read is no error; all else is.
 func TestMkdirAll(t *testing.T) {
