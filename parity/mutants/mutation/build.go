@@ -74,7 +74,7 @@ func (b *build) make(folders []string, helping []helper) (programs []program, le
 			return nil, 0, err
 		}
 		out, err := b.command(
-			"build", "-gcflags=-e", "-overlay", overlay, b.pkg.ImportPath,
+			"build", "-o", os.DevNull, "-gcflags=-e", "-overlay", overlay, b.pkg.ImportPath,
 		).CombinedOutput()
 		if err == nil {
 			programs, err = b.compile(overlay, folders, helping)
