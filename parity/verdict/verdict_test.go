@@ -1,0 +1,227 @@
+package verdict_test
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockstep/parity"
+	"lockstep/parity/verdict"
+)
+
+// TestCheck: what is required and was not run has failed, and so has a check of which nothing was.
+func TestCheck(t *testing.T) {
+	passed := verdict.CheckCase{Outcome: verdict.Passed}
+	lacks := func(outcome, want string) verdict.CheckCase {
+		return verdict.CheckCase{Outcome: outcome, Lacks: want, Message: "no device"}
+	}
+	for _, c := range []struct {
+		cases   []verdict.CheckCase
+		err     error
+		require string
+		why     string // empty if it passes
+		failed  string // the message of its failed case
+	}{
+		{[]verdict.CheckCase{passed, lacks(verdict.NotRun, "gpu")}, nil, "gpu",
+			"1 of 2 cases failed", "skipped, and gpu is required: no device"},
+		{[]verdict.CheckCase{passed, lacks(verdict.NotRun, "gpu")}, nil, "assets", "", ""},
+		{[]verdict.CheckCase{passed, lacks(verdict.NotRun, "")}, nil, "", "", ""},
+		{[]verdict.CheckCase{passed, lacks(verdict.NotApplicable, "gpu")}, nil, "gpu", "", ""},
+		{[]verdict.CheckCase{lacks(verdict.NotApplicable, "gpu")}, nil, "gpu",
+			"no case was run: no device", ""},
+		{nil, nil, "gpu", "no case was run", ""},
+		{[]verdict.CheckCase{passed}, errors.New("it broke"), "gpu", "it broke", ""},
+	} {
+		check := verdict.Check{Cases: c.cases}
+		check.Judge(c.err, []string{c.require})
+		failed := ""
+		for _, k := range check.Cases {
+			if k.Outcome == verdict.Failed {
+				failed = k.Message
+			}
+		}
+		if check.Why != c.why || (check.Outcome == verdict.Passed) != (c.why == "") ||
+			failed != c.failed {
+			t.Errorf("%+v, %v: %s, %q, want %q; failed %q, want %q", c.cases, c.err, check.Outcome,
+				check.Why, c.why, failed, c.failed)
+		}
+	}
+}
+
+// TestGate: a gate passes if something was run, and nothing of it failed.
+func TestGate(t *testing.T) {
+	const passed, failed, absent = verdict.Passed, verdict.Failed, verdict.NotRun
+	for _, c := range []struct {
+		outcomes      []string
+		documentation bool
+		want          string
+	}{
+		{nil, false, "blocked: no check was run"},
+		{[]string{absent}, true, "blocked: no check was run"},
+		{[]string{failed, passed, absent, passed}, true, "blocked: 1 of 3 checks failed"},
+		{[]string{failed}, false, "blocked: 1 of 1 checks failed"},
+		{[]string{passed, absent, passed}, false, "passed: 2 checks"},
+		{[]string{passed}, true, "passed: only documentation differs, nothing was compared"},
+	} {
+		r := verdict.GateResult{Change: verdict.Change{Documentation: c.documentation}}
+		for _, outcome := range c.outcomes {
+			r.Checks = append(r.Checks, verdict.Check{Outcome: outcome})
+		}
+		if r.Judge(); r.Verdict != c.want || r.Passed != strings.HasPrefix(c.want, "passed") {
+			t.Errorf("%q: %v, %q, want %q", c.outcomes, r.Passed, r.Verdict, c.want)
+		}
+	}
+}
+
+// TestProfiles: of two profiles is said whose they are, wherever bits differ.
+func TestProfiles(t *testing.T) {
+	const two = "two profiles: a has p, b has q, and bits differ where these do"
+	for _, c := range []struct {
+		profiles []string
+		want     string
+		differs  bool
+	}{
+		{nil, "", false}, {[]string{"p"}, "", false},
+		{[]string{"p", "p"}, "both sides have profile p", false}, {[]string{"p", "q"}, two, true},
+	} {
+		k := verdict.Comparison{Want: "a", Got: "b", Profiles: c.profiles, Report: &parity.Report{
+			Rollouts: []parity.Verdict{{}}, First: &parity.Divergence{Stage: "logits"},
+		}}
+		if got := k.BothProfiles(); got != c.want {
+			t.Errorf("%q: %q, want %q", c.profiles, got, c.want)
+		}
+		if got := k.Why(); strings.HasPrefix(got, two+":\n") != c.differs ||
+			!strings.HasSuffix(got, k.Report.Err().Error()) {
+			t.Errorf("%q differ: %q", c.profiles, got)
+		}
+	}
+}
+
+// TestExtent: how much was compared, and of what specification, is said as far as it is known.
+func TestExtent(t *testing.T) {
+	branches := []parity.BranchTimes{{Branch: parity.Branch{Name: "warm-up"}}}
+	near := &parity.Nearest{Rollout: "x", Step: 3, Distance: 0.5}
+	rollouts := []parity.Verdict{{Equal: true}, {Error: "it broke"}, {Error: "it broke, too"}}
+	for _, c := range []struct {
+		report            *parity.Report
+		extent, exercised string
+	}{
+		{nil, "", ""},
+		{&parity.Report{Exact: true, Steps: 7, Rollouts: rollouts[:1]},
+			"1 of 1 rollouts equal, 7 steps", ""},
+		{&parity.Report{Exact: true, Stages: []string{"a", "b"},
+			Compared:  map[string]int{"a": 1, "b": 1},
+			Exercised: &parity.Exercised{Branches: branches}},
+			"0 of 0 rollouts equal, 0 steps",
+			(&parity.Exercised{Branches: branches}).String()},
+		{&parity.Report{
+			Rollouts: rollouts, Steps: 9, Flips: parity.FlipCounts{Explained: 2},
+			Tolerated: []parity.Tolerance{{Stage: "logits", Steps: 4,
+				Difference: parity.Difference{Abs: 0.25}}},
+			Stages: []string{"a", "b", "c"}, Compared: map[string]int{"b": 3, "c": 3},
+			Lacking: map[string]int{"b": 2}, Past: 6,
+			Exercised: &parity.Exercised{Branches: branches, Nearest: near},
+		}, "1 of 3 rollouts equal, 9 steps, 2 tokens differ and are explained, logits differs at " +
+			"4 steps, by up to 0.25 where that is known, not compared: a, 2 of b, 6 steps past " +
+			"the end not compared, 2 end with an error on both sides: it broke",
+			(&parity.Exercised{Branches: branches}).String() + "; " + near.String()},
+	} {
+		k := verdict.Comparison{Report: c.report}
+		if got := k.Extent(); got != c.extent {
+			t.Errorf("%q, want %q", got, c.extent)
+		}
+		if got := k.Exercised(); got != c.exercised {
+			t.Errorf("exercised: %q, want %q", got, c.exercised)
+		}
+	}
+}
+
+// TestCases: each rollout is a case, which failed if something was found in it, or if all must be
+// equal and it is not; the first difference of all is told in its own rollout alone.
+func TestCases(t *testing.T) {
+	rollouts := []parity.Verdict{
+		{Key: []string{"a"}, Equal: true},
+		{Key: []string{"b"}, Equal: true, Findings: 2},
+		{Key: []string{"c"}, First: &parity.Finding{Step: 7, Stage: "cdf"}, Findings: 1},
+		{Key: []string{"d"}},
+	}
+	first := &parity.Divergence{Key: []string{"d"}, Stage: "logits", Index: -1, Want: "1", Got: "2"}
+	const found = "2 findings|1 findings, the first at step 7, stage cdf"
+	for _, c := range []struct {
+		exact bool
+		first *parity.Divergence
+		want  string
+	}{
+		{true, first, "|" + found + "|" + first.Error()}, {true, nil, "|" + found + "|0 findings"},
+		{false, nil, "|" + found + "|"},
+	} {
+		k := verdict.Comparison{Report: &parity.Report{
+			Exact: c.exact, First: c.first, Rollouts: rollouts, Steps: 3,
+			Compared: map[string]int{"logits": 3},
+			Findings: []parity.StageFindings{{Stage: "logits", Findings: 3}},
+		}}
+		var got []string
+		for i, one := range k.Cases() {
+			if got = append(got, one.Message); one.Outcome == verdict.Passed != (got[i] == "") {
+				t.Errorf("%s %s: %s", one.Name, one.Outcome, got[i])
+			}
+		}
+		if text := strings.Join(got, "|"); text != c.want {
+			t.Errorf("%q, want %q", text, c.want)
+		}
+	}
+}
+
+// TestSkips: a reason is told once for each check, with how many cases have it, and as many
+// failures as are shown are followed by no others.
+func TestSkips(t *testing.T) {
+	of := func(messages ...string) (all []verdict.CheckCase) {
+		for _, m := range messages {
+			all = append(all, verdict.CheckCase{Name: m, Outcome: verdict.NotRun, Message: m})
+		}
+		return all
+	}
+	r := verdict.GateResult{Checks: []verdict.Check{
+		{Name: "a", Cases: of("x", "x", "y", "x"), Outcome: verdict.NotRun},
+		{Name: "b", Cases: of("x"), Outcome: verdict.Failed, Output: "its last words"},
+	}}
+	want := []verdict.Skip{{Check: "a", Message: "x", Count: 3}, {Check: "a", Message: "y",
+		Count: 1}, {Check: "b", Message: "x", Count: 1}}
+	if got := r.Skips(verdict.NotRun); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	dir := t.TempDir()
+	if err := r.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	var junit struct {
+		Suites []struct {
+			Outputs []string `xml:"system-out"`
+		} `xml:"testsuite"`
+	}
+	data, err := os.ReadFile(filepath.Join(dir, verdict.JUnitName))
+	if err := errors.Join(err, xml.Unmarshal(data, &junit)); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(junit.Suites); got != "[{[]} {[its last words]}]" {
+		t.Errorf("outputs %s", got)
+	}
+	c := verdict.Check{Outcome: verdict.Failed}
+	for range verdict.MaxShown {
+		c.Cases = append(c.Cases, verdict.CheckCase{Outcome: verdict.Failed})
+	}
+	var b strings.Builder
+	if err := c.WriteText(&b); err != nil || strings.Contains(b.String(), "more") {
+		t.Errorf("%v: %s", err, b.String())
+	}
+	score := verdict.Score{Mutants: make([]verdict.Mutant, 5), Known: 2, Commit: "abc"}
+	const origin = "3 rows are of the last run, 2 of earlier ones of the same sources, at abc."
+	if got := score.Origin(); got != origin {
+		t.Errorf("%s, want %s", got, origin)
+	}
+}
