@@ -1,11 +1,15 @@
 package assets
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"lockstep/internal/fileio"
 )
 
 // put makes an empty file, and the folders it is in.
@@ -81,6 +85,13 @@ func TestFindOutside(t *testing.T) {
 	if got, err := Find(Model); err == nil {
 		t.Errorf("found %s", got)
 	}
+	if got := Folders(); len(got) != 2 {
+		t.Errorf("folders %q, want that here and the cache's", got)
+	}
+	put(t, "go.mod") // the working folder is the module's root
+	if got := Folders(); len(got) != 2 {
+		t.Errorf("folders %q, want that of the root and the cache's", got)
+	}
 }
 
 // TestFindEnvironment: LOCKSTEP_ASSETS, where set, is the only place.
@@ -130,5 +141,51 @@ func TestFindUnreadable(t *testing.T) {
 	if _, err := Find(Model); err == nil ||
 		!strings.Contains(err.Error(), filepath.Join(file, Model)) {
 		t.Errorf("%v, want an error that names %s", err, filepath.Join(file, Model))
+	}
+}
+
+// TestLibrary: what a file holds decides, a folder has routes by their names, and what cannot be
+// read is no absence.
+func TestLibrary(t *testing.T) {
+	dir := t.TempDir()
+	sums := map[string]string{}
+	write := func(name string) string {
+		path := put(t, filepath.Join(dir, name))
+		if err := os.WriteFile(path, []byte(name), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		sum, err := fileio.SHA256(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sums[name] = sum
+		return path
+	}
+	one, two := write("one"), write("two")
+	first, second := write("first.csv"), write("routes/second.csv")
+	l := Library{
+		Models: []string{"", one, two},
+		Routes: []string{"", filepath.Join(dir, "none.csv"), first, filepath.Dir(second), dir},
+	}
+	for _, c := range []struct{ of, want string }{{"one", one}, {"two", two}, {"first.csv", ""}} {
+		if got, err := l.Model(sums[c.of]); err != nil || got != c.want {
+			t.Errorf("the network of %s: %q, %v, want %q", c.of, got, err, c.want)
+		}
+	}
+	for _, c := range []struct{ name, of, want string }{
+		{"first", "first.csv", first}, {"any", "first.csv", first},
+		{"second", "routes/second.csv", second}, {"third", "routes/second.csv", ""},
+		{"first", "one", ""},
+	} {
+		if got, err := l.Route(c.name, sums[c.of]); err != nil || got != c.want {
+			t.Errorf("route %s of %s: %q, %v, want %q", c.name, c.of, got, err, c.want)
+		}
+	}
+	l = Library{Models: []string{filepath.Join(dir, "none")}, Routes: []string{one, first}}
+	if _, err := l.Model(sums["one"]); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a network that is not there: %v", err)
+	}
+	if got, err := l.Route("first", sums["first.csv"]); err == nil {
+		t.Errorf("found %s behind a file that is no folder", got)
 	}
 }
