@@ -1,9 +1,13 @@
 package archive
 
 import (
+	"bytes"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,6 +62,37 @@ func TestSnapshot(t *testing.T) {
 			if got, err := Unmarshal(bad); err == nil && !reflect.DeepEqual(got, s) {
 				t.Errorf("%s: byte %d is another, and %+v is read, want %+v", e.Name, at, got, s)
 			}
+		}
+	}
+	for want, a := range map[string]npz.Array{
+		"its version is \"x\", want ": npz.Text("version", "x"),
+		"its version is \"" + version + version[:13]: {Name: "version", Shape: []int{2},
+			Type: fmt.Sprintf("|S%d", len(version)), Data: []byte(version + version)},
+		"its version is \"\\x00":  npz.New("version", []int64{0}, 1),
+		"\"steps\" has 2 numbers": npz.New("steps", []int64{1, 2}, 2),
+		"no array \"elapsed\"":    {Name: "elapsed"},
+	} {
+		s, err := started(t, "CartPole-v1", 1).Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := npz.Read(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all[a.Name] = a; a.Type == "" {
+			delete(all, a.Name)
+		}
+		var b bytes.Buffer
+		if err := npz.Write(&b, slices.Collect(maps.Values(all))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Unmarshal(b.Bytes()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
 		}
 	}
 }
@@ -156,6 +191,16 @@ func TestPolicy(t *testing.T) {
 			"1 outputs: it wants 2", 0},
 		{cart, []npz.Array{npz.New("weights0", ones(8), 2, 4)}, "no array \"bias0\"", 0},
 		{cart, []npz.Array{npz.New("looks", ones(8), 8)}, "neither a table", 0},
+		{cart, []npz.Array{npz.New("actions", []int64{1})}, "want (steps,) or (steps, 2)", 0},
+		{cart, []npz.Array{npz.New("actions", []int64{}, 0)}, "want (steps,) or (steps, 2)", 0},
+		{cart, []npz.Array{npz.New("actions", []int64{}, 0, 2)}, "want (steps,) or (steps, 2)", 0},
+		{cart, []npz.Array{npz.New("actions", []int64{0, 1}, 1, 2, 1)},
+			"want (steps,) or (steps, 2)", 0},
+		{cart, []npz.Array{npz.New("actions", []int64{0, 1}, 2, 1)}, "", 2},
+		{cart, []npz.Array{npz.New("weights0", ones(8), 2, 4), npz.New("bias0", ones(2), 2),
+			npz.New("seed", []int64{7, 8}, 2)}, "want one integer of 64 bits", 0},
+		{cart, []npz.Array{npz.New("weights0", ones(8), 2, 4), npz.New("bias0", ones(2), 2),
+			npz.New("seed", []int32{7}, 1)}, "want one integer of 64 bits", 0},
 	} {
 		path := filepath.Join(t.TempDir(), "policy.npz")
 		if err := npz.WriteFile(path, c.arrays); err != nil {
@@ -176,6 +221,27 @@ func TestPolicy(t *testing.T) {
 			c.steps == 0 && (p.Network == nil || p.Network.Seed != 7 || len(p.Network.Noise) != 4) {
 			t.Errorf("%v: %+v, want %d steps", err, p, c.steps)
 		}
+	}
+	for _, c := range []struct {
+		shape []int
+		want  []int32 // of the second step
+	}{{[]int{2}, []int32{1, 1}}, {[]int{2, 1}, []int32{1, 1}}, {[]int{2, 2}, []int32{1, 0}}} {
+		path := filepath.Join(t.TempDir(), "policy.npz")
+		x := []int32{0, 1, 1, 0}
+		if c.want[1] == 1 {
+			x = x[:2]
+		}
+		if err := npz.WriteFile(path, []npz.Array{npz.New("actions", x, c.shape...)}); err != nil {
+			t.Fatal(err)
+		}
+		p, _, err := Policy(path, cart)
+		if err != nil || !reflect.DeepEqual(p.Recorded[1].Discrete, c.want) {
+			t.Errorf("a table of shape %v: %+v, %v; want %v", c.shape, p.Recorded, err, c.want)
+		}
+	}
+	wide, err := integers(npz.New("actions", []int64{1<<32 + 1, 7, -1<<32 + 1}, 3))
+	if err != nil || !reflect.DeepEqual(wide, []int32{1 << 30, 7, -1}) {
+		t.Errorf("what is no int32 is %v, %v, want what is no action", wide, err)
 	}
 	if _, _, err := Policy(filepath.Join(t.TempDir(), "none.npz"), cart); !os.IsNotExist(err) {
 		t.Errorf("%v of no file", err)

@@ -1,0 +1,200 @@
+package archive
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/internal/fileio"
+	"lockstep/internal/npz"
+)
+
+// plan is of a run of three environments.
+func plan() Plan {
+	return Plan{
+		Environment: "CartPole-v1", Options: map[string]string{"max_episode_steps": "9"}, Num: 3,
+		Autoreset: "NextStep", Seed: 1, Steps: 40, Program: "abc",
+	}
+}
+
+// TestRun: a run's folder is made, kept by one process at a time, and found where it was left; one
+// whose run is another is refused by what is another.
+func TestRun(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "run")
+	begin := time.Now()
+	r, err := OpenRun(dir, plan())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, s, at, err := WatchRun(dir); err != nil || s != nil || !at.IsZero() || p.Num != 3 ||
+		r.Place != nil {
+		t.Errorf("at its beginning: %+v, %v, %v, %v", p, s, at, err)
+	}
+	if _, err := OpenRun(dir, plan()); err == nil ||
+		!strings.Contains(err.Error(), "another process is at work here") {
+		t.Errorf("opened twice: %v", err)
+	}
+	s, err := started(t, "CartPole-v1", 3).Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Keep(s); err != nil {
+		t.Fatal(err)
+	}
+	if _, got, at, err := WatchRun(dir); err != nil || !reflect.DeepEqual(got, s) ||
+		at.Before(begin.Add(-time.Minute)) || r.Place != s {
+		t.Errorf("kept: %+v at %v, %v, want %+v", got, at, err, s)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string]func(p *Plan){
+		"":                                       func(*Plan) {},
+		"its environment is CartPole-v1,":        func(p *Plan) { p.Environment = "Acrobot-v1" },
+		"its number of environments is 3, not 4": func(p *Plan) { p.Num = 4 },
+		"its autoreset is NextStep, not ":        func(p *Plan) { p.Autoreset = "" },
+		"its numpy1 is false, not true":          func(p *Plan) { p.NumPy1 = true },
+		"its seed is 1, not 2":                   func(p *Plan) { p.Seed = 2 },
+		"its number of steps is 40, not 41":      func(p *Plan) { p.Steps = 41 },
+		"its policy is random, not 12":           func(p *Plan) { p.Policy = "12" },
+		"its program is abc, not abd":            func(p *Plan) { p.Program = "abd" },
+		`its option max_episode_steps is "9", not "8"`: func(p *Plan) {
+			p.Options = map[string]string{"max_episode_steps": "8"}
+		},
+		"it has 1 options, not 2": func(p *Plan) {
+			p.Options = map[string]string{"max_episode_steps": "9", "g": "10"}
+		},
+	} {
+		p := plan()
+		change(&p)
+		r, err := OpenRun(dir, p)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(),
+			planName+": of another run: "+want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		if err != nil {
+			continue
+		}
+		if !reflect.DeepEqual(r.Place, s) {
+			t.Errorf("it goes on at %+v, want %+v", r.Place, s)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestDamagedRun: what is no plan, or not where the plan's run is, is named with what to do.
+func TestDamagedRun(t *testing.T) {
+	dir := t.TempDir()
+	s, err := started(t, "CartPole-v1", 3).Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := OpenRun(dir, plan())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	state := func(runs ...npz.Array) string {
+		data, err := marshal(s, runs...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	whole := state(npz.Text("run", r.key))
+	good, err := os.ReadFile(filepath.Join(dir, planName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(good)
+	const anew = stateName + ": %s: remove it, and the run begins anew"
+	other := fmt.Sprintf(anew, fmt.Sprintf("of another run than %.12s", r.key))
+	for _, c := range []struct{ plan, state, want string }{
+		{text, whole, ""},
+		{"{", whole, planName + ": unexpected end of JSON input: remove the folder, whole"},
+		{strings.Replace(text, `"version": 2`, `"version": 1`, 1), whole,
+			planName + ": a plan of version 1, want 2: remove the folder, whole"},
+		{text, whole[:99], "remove it, and the run begins anew"},
+		{text, state(), other}, {text, state(npz.Text("run", "x")), other},
+		{text, state(npz.Array{Name: "run", Type: "|S64", Shape: []int{2},
+			Data: []byte(r.key + r.key)}), other},
+		{text, state(npz.New("run", []int64{1}, 1)), other},
+	} {
+		for name, text := range map[string]string{planName: c.plan, stateName: c.state} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, got, _, err := WatchRun(dir)
+		if (err == nil) != (c.want == "") || err != nil && !strings.HasSuffix(err.Error(), c.want) {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+		if err == nil != reflect.DeepEqual(got, s) {
+			t.Errorf("read %+v beside %v", got, err)
+		}
+		if r, err := OpenRun(dir, plan()); (err == nil) != (c.want == "") {
+			t.Errorf("opened: %v, want %s", err, c.want)
+		} else if err == nil {
+			r.Close()
+		}
+	}
+	path := filepath.Join(dir, stateName)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, _, err := WatchRun(dir); err == nil || !strings.Contains(err.Error(), "a folder, not") {
+		t.Errorf("a folder where the run is: %v", err)
+	}
+	for _, below := range []string{planName + "/x", stateName} { // no folder, and no lock in one
+		os.Mkdir(filepath.Join(path, lockName), 0o700)
+		if _, err := OpenRun(filepath.Join(dir, below), plan()); err == nil {
+			t.Errorf("opened in %s", below)
+		}
+	}
+}
+
+// clock is a disk of which the time is set.
+type clock struct {
+	fileio.FileSystem
+	now time.Time
+}
+
+func (c *clock) Now() time.Time { return c.now }
+
+// TestDue: where a run is is kept every two seconds, from its opening or from when it was kept.
+func TestDue(t *testing.T) {
+	c := &clock{fileio.Disk, time.Unix(1e9, 0)}
+	fileio.Disk = c
+	defer func() { fileio.Disk = c.FileSystem }()
+	r, err := OpenRun(t.TempDir(), plan())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	s, err := started(t, "CartPole-v1", 3).Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		for _, due := range []bool{false, true, true} {
+			if r.Due() != due {
+				t.Errorf("at %v it is due: %v", c.now, !due)
+			}
+			c.now = c.now.Add(2 * time.Second)
+		}
+		if err := r.Keep(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
