@@ -5,6 +5,7 @@ package routefile
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -99,15 +100,11 @@ func (l Loader) Read(r io.Reader, path string) (*lockstep.Route, error) {
 	if err := enough(path, rows); err != nil {
 		return nil, err
 	}
-	route := l.route(path, [len(columnNames)][]float64{
-		rollColumn:   columns[rollColumn].Float64s(),
-		vEgoColumn:   columns[vEgoColumn].Float64s(),
-		aEgoColumn:   columns[aEgoColumn].Float64s(),
-		targetColumn: columns[targetColumn].Float64s(),
-		steerColumn:  columns[steerColumn].Float64s(),
-	})
-	convert(route)
-	return route, nil
+	raw := Columns{Raw: true}
+	for i := range columns {
+		raw.Values[i] = columns[i].Float64s()
+	}
+	return l.route(path, raw), nil
 }
 
 // Columns are a route's columns in memory, in Route's order and of equal lengths. Raw ones
@@ -148,11 +145,7 @@ func (l Loader) Make(path string, c Columns) (*lockstep.Route, error) {
 		}
 		c.Values[i] = slices.Clone(column)
 	}
-	route := l.route(path, c.Values)
-	if c.Raw {
-		convert(route)
-	}
-	return route, nil
+	return l.route(path, c), nil
 }
 
 // enough is an error if a route has too few rows.
@@ -169,27 +162,27 @@ func enough(path string, rows int) error {
 	}
 }
 
-// route is the route of a file with such columns.
-func (l Loader) route(path string, columns [len(columnNames)][]float64) *lockstep.Route {
+// route is the route of a file with such columns, which it has.
+func (l Loader) route(path string, c Columns) *lockstep.Route {
+	prefix := strings.TrimSuffix(cmp.Or(l.SeedPrefix, DefaultSeedPrefix), "/")
 	route := &lockstep.Route{
 		Name: Name(path),
-		Seed: lockstep.Seed(l.seedPath(filepath.Base(path))),
+		Seed: lockstep.Seed(prefix + "/" + filepath.Base(path)),
 	}
 	for i, column := range route.Columns() {
-		*column = columns[i]
+		*column = c.Values[i]
 	}
 	route.Draws = lockstep.Draws(route.Seed, route.Len()-lockstep.ContextLength)
-	return route
-}
-
-// convert makes of a file's columns those of the Python program.
-func convert(route *lockstep.Route) {
+	if !c.Raw {
+		return route
+	}
 	for i, roll := range route.RollLataccel {
 		route.RollLataccel[i] = libm.Sin(roll) * lockstep.AccG
 	}
 	for i, steer := range route.SteerCommand {
 		route.SteerCommand[i] = -steer // logged positive to the left
 	}
+	return route
 }
 
 // records are those of a route's CSV text. Their errors say where it is wrong.
@@ -284,14 +277,6 @@ func steerHint(column int) string {
 		return fmt.Sprintf("; steer is needed before row %d", lockstep.ControlStartIdx)
 	}
 	return ""
-}
-
-func (l Loader) seedPath(file string) string {
-	prefix := l.SeedPrefix
-	if prefix == "" {
-		prefix = DefaultSeedPrefix
-	}
-	return strings.TrimSuffix(prefix, "/") + "/" + file
 }
 
 // skipBOM drops a UTF-8 byte order mark at the start of the text.
