@@ -2,7 +2,6 @@ package lockstep
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -20,9 +19,6 @@ type Implementation interface {
 	// included, fail with ErrClosed.
 	Close() error
 }
-
-// ErrClosed is the error of what a simulator would have to compute after Close.
-var ErrClosed = errors.New("the simulator is closed")
 
 // A Describer says what it is.
 type Describer interface{ About() About }
