@@ -34,10 +34,15 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	if e.Line == 0 {
-		return fmt.Sprintf("%s: %v", printable(e.File), e.Err)
+	why := e.Err
+	var reading *os.PathError
+	if errors.As(why, &reading) { // which names the file, too
+		why = reading.Err
 	}
-	return fmt.Sprintf("%s:%d:%d: %v", printable(e.File), e.Line, e.Column, e.Err)
+	if e.Line == 0 {
+		return fmt.Sprintf("%s: %v", printable(e.File), why)
+	}
+	return fmt.Sprintf("%s:%d:%d: %v", printable(e.File), e.Line, e.Column, why)
 }
 
 func (e *Error) Unwrap() error { return e.Err }
@@ -319,22 +324,9 @@ func List(path string, limit int) ([]string, error) {
 
 // Load reads the route in a file.
 func (l Loader) Load(path string) (*lockstep.Route, error) {
-	text, err := Text(path)
-	if err != nil {
-		return nil, err
-	}
-	return l.Read(bytes.NewReader(text), path)
-}
-
-// Text is the text of a route's file, for Read. Its error is an *Error.
-func Text(path string) ([]byte, error) {
 	text, err := fileio.ReadFile(path, fileio.Route)
-	var e *os.PathError
-	if errors.As(err, &e) {
-		err = e.Err
-	}
 	if err != nil {
 		return nil, &Error{File: path, Err: err}
 	}
-	return text, nil
+	return l.Read(bytes.NewReader(text), path)
 }

@@ -106,9 +106,9 @@ func (c Cache) loadFolder(ctx context.Context, dir string, files []string, indic
 		default:
 		}
 		name := filepath.Base(files[i])
-		text, err := routefile.Text(files[i])
+		text, err := fileio.ReadFile(files[i], fileio.Route)
 		if err != nil {
-			errs[i] = err
+			errs[i] = &routefile.Error{File: files[i], Err: err}
 			return
 		}
 		file := sha256.Sum256(text)
