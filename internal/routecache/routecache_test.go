@@ -310,6 +310,9 @@ func TestBadRoute(t *testing.T) {
 			if (errs[i] != nil) != bad || (routes[i] == nil) != bad {
 				t.Errorf("%s: %v, %v", files[i], routes[i], errs[i])
 			}
+			if _, want := c.Loader.Load(files[i]); fmt.Sprint(errs[i]) != fmt.Sprint(want) {
+				t.Errorf("%v, want what its loader says: %v", errs[i], want)
+			}
 		}
 		if stats.Failed != 2 || stats.Cached+stats.Parsed != 2 {
 			t.Errorf("stats %+v", stats)
