@@ -54,7 +54,7 @@ func Example() {
 
 func ExampleParsePolicy() {
 	p, err := lockstep.ParsePolicy("pid_0.3_0.05_-0.1")
-	fmt.Println(p.Kind(), lockstep.GainsOf(p), err)
+	fmt.Println(p.Kind(), p.Gains(), err)
 	_, err = lockstep.ParsePolicy("pid_0.3")
 	fmt.Println(err)
 	// Output:

@@ -22,6 +22,7 @@ type Policy interface {
 type Native interface {
 	Policy
 	Kind() Kind
+	Gains() []float64 // in the order of its kind; nil if it has none
 }
 
 // Kind is the number of a kind of native policy: its place in Kinds, and what a
@@ -144,14 +145,6 @@ func parenthesis(words []string) string {
 		return ""
 	}
 	return " (" + strings.Join(words, ",") + ")"
-}
-
-// GainsOf are a native policy's gains, in its kind's order; nil if it has none.
-func GainsOf(p Policy) []float64 {
-	if g, ok := p.(interface{ Gains() []float64 }); ok {
-		return g.Gains()
-	}
-	return nil
 }
 
 // ParsePolicy is the native policy of a name that its String can have given: zero,
@@ -363,6 +356,11 @@ func (PIDFF) Kind() Kind    { return KindPIDFF }
 func (*Table) Kind() Kind   { return KindTable }
 func (*Network) Kind() Kind { return KindNetwork }
 
+// Gains are none; and so for the others that come from files.
+func (Zero) Gains() []float64     { return nil }
+func (*Table) Gains() []float64   { return nil }
+func (*Network) Gains() []float64 { return nil }
+
 // Gains are the controller's, in the order of its kind.
 func (c PID) Gains() []float64 { return []float64{c.P, c.I, c.D} }
 
@@ -403,7 +401,7 @@ func (c PID) String() string {
 // gainName is a policy's kind and gains.
 func gainName(p Native) string {
 	words := []string{p.Kind().String()}
-	for _, g := range GainsOf(p) {
+	for _, g := range p.Gains() {
 		words = append(words, shortest(g))
 	}
 	return strings.Join(words, "_")

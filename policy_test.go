@@ -27,8 +27,8 @@ func TestKinds(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || p.Kind() != kind || !slices.Equal(lockstep.GainsOf(p), gains) {
-			t.Errorf("%s of %v: %v of kind %v, %v", kind, gains, lockstep.GainsOf(p), p.Kind(), err)
+		if err != nil || p.Kind() != kind || !slices.Equal(p.Gains(), gains) {
+			t.Errorf("%s of %v: %v of kind %v, %v", kind, gains, p.Gains(), p.Kind(), err)
 		}
 		if read, err := lockstep.ParsePolicy(p.String()); err != nil || read != p {
 			t.Errorf("%v reads back as %v, %v", p, read, err)

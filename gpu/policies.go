@@ -60,7 +60,9 @@ type parameters struct {
 // will have them.
 func (p *parameters) job(job *lockstep.Job) jobBlock {
 	b := jobBlock{Kind: kindOf(job.Policy)}
-	copy(b.Gains[:], lockstep.GainsOf(job.Policy))
+	if native, ok := job.Policy.(lockstep.Native); ok {
+		copy(b.Gains[:], native.Gains())
+	}
 	if job.Expected {
 		b.Expected = 1
 	}

@@ -18,7 +18,7 @@ var sources embed.FS
 // it has the actions of the engines, bit for bit.
 func Export(p lockstep.Native) ([]byte, error) {
 	values := map[string]string{}
-	if gains := lockstep.GainsOf(p); gains != nil {
+	if gains := p.Gains(); gains != nil {
 		var words []string
 		for _, g := range gains {
 			words = append(words, strconv.FormatFloat(g, 'g', -1, 64))

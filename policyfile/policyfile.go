@@ -158,7 +158,7 @@ func Write(path string, p lockstep.Native) error {
 
 // Marshal is what a policy's file holds.
 func Marshal(p lockstep.Native) ([]byte, error) {
-	f := file{Policy: p.Kind().String(), Gains: list[number](lockstep.GainsOf(p))}
+	f := file{Policy: p.Kind().String(), Gains: list[number](p.Gains())}
 	switch p := p.(type) {
 	case *lockstep.Network:
 		return Encode(p), nil

@@ -87,7 +87,7 @@ func (s *SearchReport) Add(policy lockstep.Policy, results []lockstep.Result) er
 	c := SearchColumn{Policy: policy.String(), Class: ClassOf(policy)}
 	if native, ok := policy.(lockstep.Native); ok {
 		names := native.Kind().Info().GainNames()
-		for i, value := range lockstep.GainsOf(policy) {
+		for i, value := range native.Gains() {
 			c.Gains = append(c.Gains, NamedGain{names[i], value})
 		}
 	}

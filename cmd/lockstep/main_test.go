@@ -625,7 +625,7 @@ func TestParsePID(t *testing.T) {
 		"-0,0,1e308":          {P: math.Copysign(0, -1), D: 1e308},
 	} {
 		if got, err := lockstep.KindPID.ParseGains(text); err != nil || got != want ||
-			math.Signbit(lockstep.GainsOf(got)[0]) != math.Signbit(want.P) {
+			math.Signbit(got.Gains()[0]) != math.Signbit(want.P) {
 			t.Errorf("ParseGains(%q) = %v, %v; want %v", text, got, err, want)
 		}
 	}

@@ -163,7 +163,7 @@ func (g *Gains) learn(candidates []lockstep.Policy, objectives []float64) (bette
 			continue // the mean
 		}
 		y := make([]float64, len(g.mean))
-		for i, x := range lockstep.GainsOf(candidates[k]) {
+		for i, x := range candidates[k].(lockstep.Native).Gains() {
 			y[i] = (x - g.mean[i]) / (g.gains[i].Width * g.step)
 		}
 		steps = append(steps, y)

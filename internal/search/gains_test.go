@@ -15,7 +15,7 @@ import (
 // objective is least at known gains.
 func objective(p lockstep.Policy) float64 {
 	sum := 0.0
-	for i, g := range lockstep.GainsOf(p) {
+	for i, g := range p.(lockstep.Native).Gains() {
 		d := g - 0.02*float64(i+1)
 		sum += d * d
 	}
@@ -128,7 +128,7 @@ func TestDrawn(t *testing.T) {
 	}
 	drawn := func() (all [][]float64) {
 		for _, p := range g.candidates()[1:] {
-			all = append(all, lockstep.GainsOf(p))
+			all = append(all, p.(lockstep.Native).Gains())
 		}
 		return all
 	}

@@ -186,7 +186,7 @@ func NewCase(jobs []lockstep.Job, shortcuts lockstep.Shortcuts) (*DriveCase, err
 func casePolicy(p lockstep.Policy) (CasePolicy, error) {
 	switch p := p.(type) {
 	case lockstep.Native:
-		c := CasePolicy{Kind: p.Kind().String(), Gains: parity.Floats(lockstep.GainsOf(p))}
+		c := CasePolicy{Kind: p.Kind().String(), Gains: parity.Floats(p.Gains())}
 		var err error
 		if p.Kind().Info().File != "" {
 			c.File, err = policyfile.Marshal(p)

@@ -73,7 +73,7 @@ func tune(t *task, s *simulator, q tuneRequest, _ []byte) (any, error) {
 			"generations=%d and a budget of %g s: not even one generation", q.Generations, q.Budget,
 		)
 	}
-	answer.Name, answer.Gains = gains.Best.String(), lockstep.GainsOf(gains.Best)
+	answer.Name, answer.Gains = gains.Best.String(), gains.Best.Gains()
 	return answer, nil
 }
 
