@@ -29,7 +29,11 @@ type rollout struct {
 	states   []float32 // (end, 4): action, roll lataccel, v ego, a ego
 	draws    []float64 // from step ContextLength on
 
-	computed struct{ action, lataccel float64 } // at this step, whatever a teacher says
+	// Of this step: what is computed, whatever a teacher says; what the network says, and its row
+	// in the worker's arrays, -1 if the network is not asked.
+	computed   struct{ action, lataccel float64 }
+	row, token int
+	prediction float64
 }
 
 // begin makes the rollout of a job with its controller.

@@ -73,18 +73,21 @@ func (w *worker) advance(rollouts []*rollout) {
 			continue
 		}
 		r.steer()
+		r.row = -1
 		if r.step < lockstep.ControlStartIdx && w.shortcuts&lockstep.SkipWarmup != 0 {
 			r.arrive(r.target[r.step])
-			w.observe(r, -1, 0, nil, nil, nil)
 			continue
 		}
 		k := len(w.predicted)
 		if r.err = r.window(tokens[k*positions:], states[k*positions*4:]); r.err == nil {
-			w.predicted = append(w.predicted, r)
+			r.row, w.predicted = k, append(w.predicted, r)
 		}
 	}
 	w.predict()
 	for _, r := range rollouts {
+		if r.err == nil && r.job.Observe != nil {
+			w.observe(r)
+		}
 		if r.err != nil {
 			continue
 		}
@@ -125,41 +128,36 @@ func (w *worker) predict() {
 		}
 		return
 	}
-	all := w.network.Logits()
-	logits := func(i int) []float32 { return all[i*vocabulary:][:vocabulary] }
-	probs := func(i int) []float32 { return w.probs[i*vocabulary:][:vocabulary] }
+	logits := w.network.Logits()
 	for i := range n {
-		w.probabilities(probs(i), logits(i))
+		w.probabilities(row(w.probs, i), row(logits, i))
 	}
 	runningSums(w.sums[:n*vocabulary], w.probs[:n*vocabulary])
 	for i, r := range w.predicted {
-		sums := w.sums[i*vocabulary:][:vocabulary]
+		sums := row(w.sums, i)
 		if r.err = checkSum(sums[vocabulary-1]); r.err != nil {
 			continue
 		}
-		token := choose(sums, r.draw())
-		prediction := bins[token]
+		r.token = choose(sums, r.draw())
+		r.prediction = bins[r.token]
 		if r.job.Expected {
-			token, prediction = -1, expectation(probs(i))
+			r.token, r.prediction = -1, expectation(row(w.probs, i))
 		}
-		r.drive(prediction)
-		w.observe(r, token, prediction, logits(i), probs(i), sums)
+		r.drive(r.prediction)
 	}
 }
 
-// observe shows a rollout's step to the job's observer. Where the network did not run,
-// there are no logits.
-func (w *worker) observe(
-	r *rollout, token int, prediction float64, logits, probs []float32, sums []float64,
-) {
-	if r.job.Observe == nil {
-		return
-	}
+// row is that of a rollout in an array of a number for each token.
+func row[T float32 | float64](all []T, i int) []T { return all[i*vocabulary:][:vocabulary] }
+
+// observe shows a rollout's step to the job's observer.
+func (w *worker) observe(r *rollout) {
 	w.shown = lockstep.Step{
-		Index: r.step, Action: r.computed.action, Draw: r.draw(), Sample: token,
+		Index: r.step, Action: r.computed.action, Draw: r.draw(), Sample: -1,
 		Lataccel: r.computed.lataccel,
 	}
-	if s := &w.shown; logits != nil {
+	if s := &w.shown; r.row >= 0 {
+		sums := row(w.sums, r.row)
 		for i, x := range sums {
 			w.cdf[i] = x / sums[vocabulary-1]
 		}
@@ -168,7 +166,8 @@ func (w *worker) observe(
 			s.Tokens[i] = int64(t)
 		}
 		s.States = r.states[(r.step+1-positions)*4 : (r.step+1)*4]
-		s.Logits, s.Probs, s.CDF, s.Prediction = logits, probs, w.cdf, prediction
+		s.Logits, s.Probs, s.CDF = row(w.network.Logits(), r.row), row(w.probs, r.row), w.cdf
+		s.Sample, s.Prediction = r.token, r.prediction
 	}
 	if a, ok := r.controller.(actor); ok && r.step >= lockstep.ControlStartIdx {
 		a.Show(&w.shown)
