@@ -1,6 +1,7 @@
 package testlog
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -118,11 +119,101 @@ func TestAgain(t *testing.T) {
 	}
 }
 
+// TestCases: of tests that hold others the innermost tell what failed, if they do; else they tell
+// it themselves, as packages do.
+func TestCases(t *testing.T) {
+	const crashed = "it did not end; the test program crashed:"
+	for _, c := range [][2]string{
+		{"run A, pass A, pass", "m A passed "},
+		{"run A, pass A, fail", "m package failed |m A passed "},
+		{"run A, fail A, fail", "m A failed "},
+		{"run A, say A no, fail A, fail", "m A failed no"},
+		{"run A, run A/x, pass A/x, fail A, fail", "m A failed |m A/x passed "},
+		{"run A, run A/x, fail A/x, run A/y, pass A/y, fail A, fail",
+			"m A/x failed |m A/y passed "},
+		{"run A, run A/x, pass A/x, run A/y, fail A/y, fail A, fail",
+			"m A/x passed |m A/y failed "},
+		{"run A, run A/x, fail A/x, run A/y, fail A/y, fail A, fail",
+			"m A/x failed |m A/y failed "},
+		{"run A, run A/x, run A/x/z, fail A/x/z, fail A/x, fail A, fail", "m A/x/z failed "},
+		{"run A, fail A, run A/x, fail A/x, fail", "m A failed |m A/x failed "},
+		{"run A, run A/x", "m A/x failed " + crashed},
+		{"run A, run A/x, fail", "m A/x failed " + crashed},
+		{"run A, say A oh, fail", "m A failed " + crashed + "\noh"},
+		{"start", ""}, {"skip", ""},
+		{"run A, skip A, skip", "m A not run skipped, without a word why"},
+		{"run A, say A LACKS, skip A, pass", "m A not run LACKS (assets)"},
+		{"run A, say A LACKS, pass A, pass", "m A not run LACKS (assets)"},
+		{"run A, say A LACKS, fail A, fail", "m A failed LACKS"},
+		{"run A, say A LACKS, run A/x, pass A/x, pass A",
+			"m A not run LACKS (assets)|m A/x passed "},
+	} {
+		events, want := c[0], c[1]
+		var l Log
+		for event := range strings.SplitSeq("start, "+events, ", ") {
+			words := append(strings.Fields(event), "", "")
+			action := strings.Replace(words[0], "say", "output", 1)
+			line, err := json.Marshal(testEvent{
+				Action: action, Package: "m", Test: words[1],
+				Output: strings.Replace(words[2], "LACKS", "not run for want of assets: none", 1),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Line(line); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var got []string
+		for _, c := range l.Cases() {
+			text := c.Class + " " + c.Name + " " + c.Outcome + " " + c.Message
+			if c.Lacks != "" {
+				text += " (" + c.Lacks + ")"
+			}
+			got = append(got, text)
+		}
+		want = strings.ReplaceAll(want, "LACKS", "not run for want of assets: none")
+		if d := cmp.Diff(want, strings.Join(got, "|")); d != "" {
+			t.Errorf("%s: %s", events, d)
+		}
+		last := events[strings.LastIndexByte(events, ' ')+1:]
+		if ended := slices.Contains([]string{"pass", "fail", "skip"}, last); ended !=
+			l.Packages()["m"] {
+			t.Errorf("%s: the package has ended: %v", events, !ended)
+		}
+	}
+}
+
+// TestMerge: what a later log says of what ran before counts if it failed, and only what lacks
+// something is to be run where that is.
+func TestMerge(t *testing.T) {
+	of := func(name, outcome string) verdict.CheckCase {
+		return verdict.CheckCase{Class: "m", Name: name, Outcome: outcome}
+	}
+	before := []verdict.CheckCase{of("A", verdict.Passed), of("B", verdict.Passed)}
+	later := []verdict.CheckCase{of("A", verdict.Passed), of("B", verdict.Failed),
+		of("C", verdict.Passed)}
+	want := []verdict.CheckCase{before[0], before[1], later[1], later[2]}
+	if d := cmp.Diff(want, merge(before, later)); d != "" {
+		t.Error(d)
+	}
+	lacks := of("D", verdict.NotRun)
+	lacks.Lacks = "gpu"
+	odd := of("E", verdict.Failed)
+	odd.Lacks = "gpu"
+	got := NotRun([]verdict.CheckCase{of("A", verdict.NotRun), lacks, odd, before[0]})
+	if d := cmp.Diff(map[string][]verdict.CheckCase{"gpu": {lacks}}, got); d != "" {
+		t.Error(d)
+	}
+}
+
 // TestReadFiles: what is no log of tests is an error.
 func TestReadFiles(t *testing.T) {
 	for text, want := range map[string]string{
 		"":      "no test in it",
 		"panic": `line 1: go test -json printed "panic"`,
+
+		"{}\n{}\npanic\n": `line 3: go test -json printed "panic"`,
 	} {
 		file := filepath.Join(t.TempDir(), "log")
 		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
@@ -207,6 +298,11 @@ func TestCapture(t *testing.T) {
 		!strings.HasSuffix(s, "athe end") ||
 		!strings.Contains(s, "\n[…]\n") {
 		t.Errorf("%d bytes", len(s))
+	}
+	c = Capture{}
+	c.Write(make([]byte, headKept+tailKept))
+	if s := c.String(); len(s) != headKept+tailKept {
+		t.Errorf("%d bytes of as many as are kept", len(s))
 	}
 	c = Capture{}
 	c.Write([]byte("short\xff"))
