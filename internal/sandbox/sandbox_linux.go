@@ -30,10 +30,14 @@ var architectures = map[string]uint32{
 func Available() error {
 	version, _, errno := unix.Syscall(
 		unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	return missing(runtime.GOARCH, version, errno)
+}
+
+func missing(architecture string, version uintptr, errno unix.Errno) error {
 	switch {
-	case architectures[runtime.GOARCH] == 0:
+	case architectures[architecture] == 0:
 		return fmt.Errorf("the network cannot be denied: the system calls of %s are not known here",
-			runtime.GOARCH)
+			architecture)
 	case errno != 0:
 		return fmt.Errorf(
 			"writing cannot be denied: this kernel has no Landlock, or it is off (%w); "+

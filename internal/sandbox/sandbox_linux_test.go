@@ -1,11 +1,15 @@
 package sandbox
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestStart: what is denied is denied to what is started and what that starts in turn, and is
@@ -75,6 +79,27 @@ def write(f, mode):
 	if out, err := exec.Command(python, "-IS", "-c", script+`write(new, "x"); socket.socket()`,
 		file, port(listener)).CombinedOutput(); err != nil {
 		t.Errorf("outside of the sandbox: %v\n%s", err, out)
+	}
+}
+
+// TestMissing: what a machine lacks is said, and a machine that lacks nothing is taken.
+func TestMissing(t *testing.T) {
+	for _, c := range []struct {
+		architecture string
+		version      uintptr
+		errno        unix.Errno
+		want         string
+	}{
+		{"amd64", 3, 0, "<nil>"}, {"arm64", 7, 0, "<nil>"},
+		{"riscv64", 3, 0, "the system calls of riscv64 are not known here"},
+		{"amd64", 3, unix.ENOSYS, "has no Landlock, or it is off (function not implemented)"},
+		{"amd64", 2, 0, "this kernel's Landlock is of version 2"},
+	} {
+		err := fmt.Sprint(missing(c.architecture, c.version, c.errno))
+		if !strings.Contains(err, c.want) {
+			t.Errorf("%s, version %d, %v: %s, want %s", c.architecture, c.version, c.errno, err,
+				c.want)
+		}
 	}
 }
 
