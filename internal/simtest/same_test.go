@@ -27,11 +27,24 @@ func TestSame(t *testing.T) {
 			t.Errorf("%v and %v: %q, want %q", c.got, c.want, text, c.says)
 		}
 	}
+	if err := Same("n", []int32{1, 2}, []int32{3, 4}); err == nil ||
+		err.Error() != "n[0] is 1 (1), want 3 (3); 2 of 2 values differ" {
+		t.Error(err)
+	}
 	if err := SameBits("x", []float64{nan}, []float64{other}); err == nil {
 		t.Error("another NaN has the same bits")
 	}
 	if err := Same("ended", []bool{true, false}, []bool{true, true}); err == nil ||
 		err.Error() != "ended[1] is false (0), want true (1); 1 of 2 values differ" {
 		t.Error(err)
+	}
+}
+
+// TestWhole: all cases run where it is asked for, and nowhere else.
+func TestWhole(t *testing.T) {
+	for asked, want := range map[string]bool{"": false, "0": false, "1": true} {
+		if t.Setenv("LOCKSTEP_WHOLE", asked); Whole(t) != want {
+			t.Errorf("LOCKSTEP_WHOLE=%s: %v", asked, !want)
+		}
 	}
 }
