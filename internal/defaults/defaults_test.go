@@ -139,6 +139,27 @@ func TestWrite(t *testing.T) {
 	}
 }
 
+// TestKeep: both are kept in the cache folder; where nothing can be, it is said what to set.
+func TestKeep(t *testing.T) {
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	model, routes, err := defaults.Keep()
+	if err != nil || filepath.Dir(model) != filepath.Join(cache, "lockstep", "defaults") {
+		t.Errorf("kept %s and %s, %v", model, routes, err)
+	}
+	for _, path := range []string{model, routes} {
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Setenv("XDG_CACHE_HOME", model)
+	const want = "the project's own network and routes: "
+	if a, b, err := defaults.Keep(); err == nil || !strings.HasPrefix(err.Error(), want) ||
+		!strings.Contains(err.Error(), "set HOME") || a+b != "" {
+		t.Errorf("kept %s and %s in a file: %v", a, b, err)
+	}
+}
+
 // TestRecordings holds the reference to recordings of the Python program with
 // the embedded network and routes: all stages of all steps, and the costs, bit by
 // bit. No asset of others is needed.
