@@ -80,8 +80,10 @@ func TestAnswer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := answers["reference"]
-	if answers["batched"] != want || answers["other kernels"] == want {
+	// Of which rollouts the challenge is must not change: what is recorded has answered it.
+	const want = "6a9f2384807120cff5597dd717fabaa0f8fa3e0082bbf603cee92dc231143fce"
+	if answers["reference"] != want || answers["batched"] != want ||
+		answers["other kernels"] == want {
 		t.Errorf("answers %v", answers)
 	}
 }
@@ -139,6 +141,19 @@ func TestJudge(t *testing.T) {
 		spoil(e)
 		if e.Judge(); e.Verdict != strings.TrimSpace(want) {
 			t.Errorf("verdict %q, want %q of %+v", e.Verdict, want, e)
+		}
+	}
+	// Whether the tests are done is no question of the rest.
+	for what, spoil := range map[string]func(*Evidence){
+		"":                   func(e *Evidence) { e.Sanitizer, e.Challenge = nil, "" },
+		"no tests":           func(e *Evidence) { e.Tests = nil },
+		"no goldens":         func(e *Evidence) { e.Goldens = nil },
+		"a test that failed": func(e *Evidence) { e.Tests[0].Result = Fail },
+		"a test was not run": func(e *Evidence) { e.Tests[0].Result = NotRun },
+	} {
+		e := good()
+		if spoil(e); e.Tested() != (what == "") {
+			t.Errorf("%s: tested is %v", what, e.Tested())
 		}
 	}
 	e := good()
