@@ -217,3 +217,68 @@ func TestMedian(t *testing.T) {
 		t.Error("the median of nothing is a number")
 	}
 }
+
+// TestRound: where numbers are shortened, and which are round.
+func TestRound(t *testing.T) {
+	for x, want := range map[float64]string{
+		1e12: "1e+12", 9e11: "900G", 1e9: "1G", 9e8: "900M", 1e6: "1M", 9e5: "900k", 1e4: "10k",
+		9999: "9999", 0.5: "0.5", 1e-4: "0.0001", 9e-5: "9e-05",
+	} {
+		if got := short(x); got != want {
+			t.Errorf("%v is shortened to %s, want %s", x, got, want)
+		}
+	}
+	for x, want := range map[float64][2]float64{ // that is not below x, and before that
+		1: {1, 0.5}, 1.1: {2, 1}, 2: {2, 1}, 2.1: {5, 2}, 5: {5, 2}, 5.1: {10, 5}, 0.01: {0.01, 0.005},
+		300: {500, 200},
+	} {
+		if got := [2]float64{niceStep(x), below(niceStep(x))}; got != want {
+			t.Errorf("%v lies between %v, want %v", x, got, want)
+		}
+	}
+	for want, values := range map[scale][]float64{
+		{1, 10, true}:  {0, -1, math.Inf(1), math.NaN()},
+		{0.5, 1, true}: {1, 0},
+		{2, 50, true}:  {3, 40},
+	} {
+		if got := logScale(values); got != want {
+			t.Errorf("%v are on %v, want %v", values, got, want)
+		}
+	}
+	for want, values := range map[scale][]float64{
+		{lo: -1, hi: 1}: {}, {lo: 4, hi: 6}: {5, 1.1e9, math.NaN()}, {lo: -0.6, hi: 10.6}: {0, 10},
+		{lo: -6e7, hi: 1e9 + 6e7}: {0, 1e9}, {lo: 0, hi: 2}: {0.5, 1.5},
+	} {
+		if got := linearScale(2, values); got != want {
+			t.Errorf("%v are on %v, want %v", values, got, want)
+		}
+	}
+	for _, c := range []struct {
+		s    scale
+		want string // the last of its ticks
+	}{
+		{scale{lo: 0, hi: 1e5}, "100k"}, {scale{lo: 0, hi: 9e4}, "80000"},
+		{scale{lo: -2e5, hi: 0}, "0"},
+	} {
+		ticks := c.s.ticks(5)
+		if got := ticks[len(ticks)-1].Text; got != c.want {
+			t.Errorf("ticks of %v end at %s, want %s", c.s, got, c.want)
+		}
+	}
+	for width, want := range map[int]string{
+		600: "0 16.67|16.67 edge|83.33 16.67|83.33 edge flip", 150: "0 66.67|66.67 edge flip",
+		50: "0 100.00|100.00 edge flip", 500: "0 20.00|20.00 edge",
+	} {
+		var got []string
+		for _, m := range costMarks(width) {
+			if m.Class == "idle" {
+				got = append(got, m.Left+" "+m.Width)
+			} else {
+				got = append(got, m.Left+" "+m.Class)
+			}
+		}
+		if text := strings.Join(got, "|"); text != want {
+			t.Errorf("of %d steps: %s, want %s", width, text, want)
+		}
+	}
+}
