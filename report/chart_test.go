@@ -229,8 +229,8 @@ func TestRound(t *testing.T) {
 		}
 	}
 	for x, want := range map[float64][2]float64{ // that is not below x, and before that
-		1: {1, 0.5}, 1.1: {2, 1}, 2: {2, 1}, 2.1: {5, 2}, 5: {5, 2}, 5.1: {10, 5}, 0.01: {0.01, 0.005},
-		300: {500, 200},
+		1: {1, 0.5}, 1.1: {2, 1}, 2: {2, 1}, 2.1: {5, 2}, 5: {5, 2}, 5.1: {10, 5},
+		0.01: {0.01, 0.005}, 300: {500, 200},
 	} {
 		if got := [2]float64{niceStep(x), below(niceStep(x))}; got != want {
 			t.Errorf("%v lies between %v, want %v", x, got, want)

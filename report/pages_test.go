@@ -29,7 +29,8 @@ var (
 
 // brief is a page in lines that can be read: of what is far the beginning is there, and its hash.
 func brief(data []byte) string {
-	page := far.ReplaceAllStringFunc(apart.ReplaceAllString(string(data), ""), func(s string) string {
+	own := apart.ReplaceAllString(string(data), "")
+	page := far.ReplaceAllStringFunc(own, func(s string) string {
 		return fmt.Sprintf("%.60s… %d bytes of SHA-256 %.8x\"", s, len(s), sha256.Sum256([]byte(s)))
 	})
 	return regexp.MustCompile(`\s*\n\s*`).ReplaceAllString(page, "\n")

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,8 +22,7 @@ func plan() Plan {
 	}
 }
 
-// TestRun: a run's folder is made, kept by one process at a time, and found where it was left; one
-// whose run is another is refused by what is another.
+// TestRun: a run's folder is made, kept by one process at a time, and found where it was left.
 func TestRun(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "run")
 	begin := time.Now()
@@ -50,6 +50,19 @@ func TestRun(t *testing.T) {
 		t.Errorf("kept: %+v at %v, %v, want %+v", got, at, err, s)
 	}
 	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOtherRun: a folder whose run is another is refused by what is another.
+func TestOtherRun(t *testing.T) {
+	dir := t.TempDir()
+	r, err := OpenRun(dir, plan())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := started(t, "CartPole-v1", 3).Snapshot()
+	if err := errors.Join(err, r.Keep(s), r.Close()); err != nil {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func(p *Plan){
@@ -146,18 +159,25 @@ func TestDamagedRun(t *testing.T) {
 			r.Close()
 		}
 	}
+}
+
+// TestNoRun: what is no folder of a run, and what in it is no file.
+func TestNoRun(t *testing.T) {
+	dir := t.TempDir()
+	r, err := OpenRun(dir, plan())
+	if err != nil {
+		t.Fatal(err)
+	}
 	path := filepath.Join(dir, stateName)
-	if err := os.Remove(path); err != nil {
+	err = errors.Join(r.Close(), os.MkdirAll(filepath.Join(path, lockName), 0o700))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(path, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, _, err := WatchRun(dir); err == nil || !strings.Contains(err.Error(), "a folder, not") {
+	if _, _, _, err := WatchRun(dir); err == nil ||
+		!strings.Contains(err.Error(), "a folder, not") {
 		t.Errorf("a folder where the run is: %v", err)
 	}
 	for _, below := range []string{planName + "/x", stateName} { // no folder, and no lock in one
-		os.Mkdir(filepath.Join(path, lockName), 0o700)
 		if _, err := OpenRun(filepath.Join(dir, below), plan()); err == nil {
 			t.Errorf("opened in %s", below)
 		}

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -66,7 +67,7 @@ cat ` + answers + "\n" + then + "\n"
 	return path
 }
 
-// TestAnswers: what a Python answers is found, kept, and all of it written for who adds a profile.
+// TestAnswers: what a Python answers is found, kept, and nothing is left behind.
 func TestAnswers(t *testing.T) {
 	watched, temporary := alone(t, nil), t.TempDir()
 	t.Setenv("TMPDIR", temporary)
@@ -80,34 +81,6 @@ func TestAnswers(t *testing.T) {
 	if len(kept(t)) != 1 || newKey(python).read() == nil || Find(t.Context(), python) != f {
 		t.Errorf("kept: %q, and %p is found again, want %p", kept(t), Find(t.Context(), python), f)
 	}
-	data, again, err := Fingerprint(t.Context(), python)
-	if err != nil || again.Profile != f.Profile {
-		t.Fatalf("%v, profile %v, want %v", err, again, f.Profile)
-	}
-	var file fingerprintFile
-	if err := json.Unmarshal(data, &file); err != nil {
-		t.Fatal(err)
-	}
-	probes, err := fingerprint.Probes()
-	if err != nil || len(file.Probes) != len(probes) || file.Found.Profile != f.Profile {
-		t.Fatalf("%d probes, profile %s; want %d, %s; %v", len(file.Probes), file.Found.Profile,
-			len(probes), f.Profile, err)
-	}
-	for k, p := range file.Probes {
-		form := slices.IndexFunc(p.Forms, func(f formReport) bool { return f.Word == p.Judged.Form })
-		if p.Name != probes[k].Name || form < 0 ||
-			!bytes.Equal(p.Answer, r.Replies[p.Name].Bits) ||
-			!bytes.Equal(p.Answer, p.Forms[form].Bits) || len(p.Forms) != len(probes[k].Forms) {
-			t.Errorf("probe %d: %s, judged %+v, %d forms", k, p.Name, p.Judged, len(p.Forms))
-		}
-	}
-	if q, err := newRolloutQuestion(); err != nil || file.Rollout.rolloutQuestion != q ||
-		!bytes.Equal(file.Rollout.Logits, r.Logits) || file.CPU != processor() ||
-		!bytes.Equal(file.Rollout.Lataccel, r.Lataccel) ||
-		file.Rollout.NetworkSHA256 != defaults.ModelSHA256 {
-		t.Errorf("the rollout is another: %d and %d bytes, %v", len(file.Rollout.Logits),
-			len(file.Rollout.Lataccel), err)
-	}
 	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
@@ -116,6 +89,46 @@ func TestAnswers(t *testing.T) {
 	}
 	if got := f.Summary(); !strings.HasSuffix(got, ", 10 of 10 steps of a rollout equal") {
 		t.Error(got)
+	}
+}
+
+// TestFingerprint: all that a Python answered is written for who adds a profile, beside what the
+// forms give.
+func TestFingerprint(t *testing.T) {
+	r := replies(t, "expC")
+	python := fakePython(t, strings.Join(r.lines(t, alone(t, nil)), ""), "exit 0")
+	data, found, err := Fingerprint(t.Context(), python)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file fingerprintFile
+	if err := json.Unmarshal(data, &file); err != nil {
+		t.Fatal(err)
+	}
+	probes, err := fingerprint.Probes()
+	if err != nil || len(file.Probes) != len(probes) || file.Found.Profile != found.Profile {
+		t.Fatalf("%d probes, profile %s; want %d, %s; %v", len(file.Probes), file.Found.Profile,
+			len(probes), found.Profile, err)
+	}
+	for k, p := range file.Probes {
+		form := slices.IndexFunc(p.Forms, func(f formReport) bool {
+			return f.Word == p.Judged.Form
+		})
+		if p.Name != probes[k].Name || form < 0 ||
+			!bytes.Equal(p.Answer, r.Replies[p.Name].Bits) ||
+			!bytes.Equal(p.Answer, p.Forms[form].Bits) || len(p.Forms) != len(probes[k].Forms) {
+			t.Errorf("probe %d: %s, judged %+v, %d forms", k, p.Name, p.Judged, len(p.Forms))
+		}
+	}
+	q, err := newRolloutQuestion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := rolloutReport{q, defaults.ModelSHA256, r.Logits, r.Lataccel}
+	if !reflect.DeepEqual(file.Rollout, want) || file.CPU != processor() {
+		t.Errorf("the rollout is another, of %d and %d bytes, want that of %d and %d",
+			len(file.Rollout.Logits), len(file.Rollout.Lataccel), len(want.Logits),
+			len(want.Lataccel))
 	}
 }
 
@@ -144,7 +157,8 @@ func TestFewAnswers(t *testing.T) {
 			"could not be answered (the process ended before it answered): "},
 		{"logits that are no base64", all + rollout + `! AA=="}`, "exit 0", "", cut},
 		{"lataccels that are no base64", all + rollout + `AA== !"}`, "exit 0", "", cut},
-		{"as much as may be printed", "", "head -c 16777216 /dev/zero; exit 3", "exit status 3", ""},
+		{"as much as may be printed", "", "head -c 16777216 /dev/zero; exit 3", "exit status 3",
+			""},
 		{"more than may be printed", "x", "head -c 16777216 /dev/zero; exit 3",
 			"it printed more than 16777216 bytes", ""},
 	} {
