@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep"
+	"lockstep/parity"
 	"lockstep/parity/tinyphysics"
 	"lockstep/parity/verdict"
 )
@@ -69,7 +70,18 @@ func fixedPages(t *testing.T) map[string]func(path string) error {
 			t.Fatal(err)
 		}
 	}
+	long := testComparison(tinyphysics.Logits)
+	long.Report.First.ULPs, long.Report.First.Values = 1<<40, 1
+	long.Report.Flips.Explained, long.Report.Flips.Stage = 4, tinyphysics.Sample
+	long.Report.Tolerated = []parity.Tolerance{{Stage: tinyphysics.Probs, Steps: 3}}
+	long.Report.Exercised = &parity.Exercised{}
+	for len(long.Report.Rollouts) < maxDrives+7 {
+		long.Report.Rollouts = append(long.Report.Rollouts, long.Report.Rollouts[0])
+	}
 	return map[string]func(path string) error{
+		"parity-long": func(path string) error {
+			return WriteParity(path, Parity{Comparisons: []verdict.Comparison{long}})
+		},
 		"eval":     func(path string) error { return WriteEval(path, eval) },
 		"eval-few": func(path string) error { return WriteEval(path, testEval(3)) },
 		"rollout":  func(path string) error { return WriteRollout(path, single) },

@@ -1,0 +1,122 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lockstep"
+)
+
+// TestLines: results are printed as they come, failures beside them, and after each controller
+// what its results come to; one that was interrupted counts as neither.
+func TestLines(t *testing.T) {
+	results := []lockstep.Result{
+		{Costs: costs(1, 2)}, {Err: errors.New("it broke")}, {Costs: costs(3, math.NaN())},
+		{Costs: costs(5, 6)}, {Err: fmt.Errorf("so: %w", context.Canceled)},
+	}
+	const broke = "lockstep: it broke\n"
+	for _, c := range []struct {
+		json        bool
+		controllers []string
+		ends        [2]int // finished, failed
+		out, errors string
+	}{
+		{false, []string{"pid"}, [2]int{2, 2}, "a  lataccel_cost: 1.0, jerk_cost: 2.0, " +
+			"total_cost: 52.0\nc  lataccel_cost: 3.0, jerk_cost: nan, total_cost: nan\n\nAverage " +
+			"lataccel_cost: 2.0, average jerk_cost: 2.0, average total_cost: 52.0\n", broke},
+		{false, []string{"pid", "zero", "none"}, [2]int{3, 4},
+			"pid                           2 routes, average lataccel_cost: 2.0, average " +
+				"jerk_cost: 2.0, average total_cost: 52.0\nzero                          1 routes" +
+				", average lataccel_cost: 5.0, average jerk_cost: 6.0, average total_cost: 256.0\n",
+			broke},
+		{true, []string{"pid", "zero"}, [2]int{3, 3}, jsonLines, broke},
+	} {
+		var out, failed strings.Builder
+		l := &Lines{
+			Controllers: c.controllers, Routes: []string{"a", "b", "c"}, Engine: "batched",
+			Unread: []RouteResult{{Name: "d", Result: lockstep.Result{Err: errors.New("torn")}}},
+			Out:    &out, Errors: &failed, JSON: c.json, Start: time.Now(),
+		}
+		for i, r := range results[:min(len(results), 3*len(c.controllers))] {
+			l.Add(i, r)
+		}
+		l.End()
+		got := regexp.MustCompile(`"seconds":[0-9.e-]+`).ReplaceAllString(out.String(), `SECONDS`)
+		got = strings.ReplaceAll(got, `,"profile":"`+l.Profile.String()+`"`, "")
+		if d := cmp.Diff(c.out, narrow(got)); d != "" {
+			t.Errorf("JSON is %v, %q: %s", c.json, c.controllers, d)
+		}
+		if ends := [2]int{l.Finished, l.Failed}; ends != c.ends || failed.String() != c.errors {
+			t.Errorf("%q: %v finished and failed, want %v; errors %q, want %q", c.controllers, ends,
+				c.ends, failed.String(), c.errors)
+		}
+	}
+}
+
+// narrow has no room before costs.
+func narrow(text string) string { return regexp.MustCompile(`: +`).ReplaceAllString(text, ": ") }
+
+const jsonLines = `{"route":"a","controller":"pid","engine":"batched",` +
+	`"lataccel_cost":1,"jerk_cost":2,"total_cost":52}
+{"route":"b","controller":"pid","error":"it broke"}
+{"route":"c","controller":"pid","engine":"batched",` +
+	`"lataccel_cost":3,"jerk_cost":null,"total_cost":null}
+{"route":"d","controller":"pid","error":"torn"}
+{"controller":"pid","routes":2,"failed":2,"interrupted":0,` +
+	`"mean":{"lataccel_cost":2,"jerk_cost":2,"total_cost":52},SECONDS}
+{"route":"a","controller":"zero","engine":"batched",` +
+	`"lataccel_cost":5,"jerk_cost":6,"total_cost":256}
+{"route":"d","controller":"zero","error":"torn"}
+{"controller":"zero","routes":1,"failed":1,"interrupted":2,` +
+	`"mean":{"lataccel_cost":5,"jerk_cost":6,"total_cost":256},SECONDS}
+`
+
+// TestWriteText: averages are over the routes that both controllers have finished.
+func TestWriteText(t *testing.T) {
+	e := Eval{Test: testRun("pid", 4, 1), Baseline: testRun("zero", 4, 2)}
+	e.Test.Routes[1].Err, e.Baseline.Routes[2].Err = errors.New("a"), errors.New("b")
+	var got strings.Builder
+	if err := e.WriteText(&got); err != nil {
+		t.Fatal(err)
+	}
+	const want = "test      pid                  2 routes, average lataccel_cost: 1.5, average " +
+		"jerk_cost: 24.5, average total_cost: 99.5\nbaseline  zero                 2 routes, " +
+		"average lataccel_cost: 3.0, average jerk_cost: 29.0, average total_cost: 179.0\n"
+	if d := cmp.Diff(want, narrow(got.String())); d != "" {
+		t.Error(d)
+	}
+	e.Test.Routes[0].Err, e.Test.Routes[3].Err = errors.New("a"), errors.New("a")
+	if got.Reset(); e.WriteText(&got) != nil || got.Len() > 0 {
+		t.Errorf("of nothing: %s", got.String())
+	}
+}
+
+// TestDescending: what is no number comes last, and what is equal stays as it is.
+func TestDescending(t *testing.T) {
+	nan := math.NaN()
+	for _, x := range [][]float64{{nan, 1, 3, nan, 2}, {3, 2, 1, nan, nan}, {1, nan, 2, nan, 3}} {
+		places := []int{0, 1, 2, 3, 4}
+		sorted := descending(places, func(i int) float64 { return x[i] })
+		for k, want := range []float64{3, 2, 1} {
+			if x[sorted[k]] != want {
+				t.Errorf("%v: %v is at place %d", x, x[sorted[k]], k)
+			}
+		}
+		if sorted[3] > sorted[4] {
+			t.Errorf("%v: equal ones are at %v", x, sorted)
+		}
+	}
+	if got := descending([]int{4, 5, 6}, func(int) float64 { return 1 }); !slices.Equal(got,
+		[]int{4, 5, 6}) {
+		t.Errorf("equal ones are %v", got)
+	}
+}
