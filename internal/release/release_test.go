@@ -2,9 +2,11 @@ package main
 
 import (
 	"archive/tar"
+	"archive/zip"
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -124,6 +126,99 @@ func TestArchive(t *testing.T) {
 		names, want,
 	) {
 		t.Errorf("%q, want %q", names, want)
+	}
+}
+
+// project makes the folder of a project whose program is small, as it is committed.
+func project(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, text := range map[string]string{
+		changeLog: "## [1.2.3] - 2026-01-02\n", python: "__version__ = \"1.2.3\"\n",
+		"go.mod": "module small\n\ngo 1.26\n", "LICENSE": "free", "README.md": "small",
+		program + "/main.go": "package main\n\nvar version, commit string\n\n" +
+			"func main() { println(version, commit) }\n",
+	} {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range []string{
+		"init -q", "add .", "-c user.name=a -c user.email=a@example.com commit -q -m one",
+	} {
+		command := exec.Command("git", strings.Fields(args)...)
+		command.Dir = dir
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("git %s: %v\n%s", args, err, out)
+		}
+	}
+	return dir
+}
+
+// TestRun: a release is an archive for each platform, what they are made of, and all checksums,
+// those of what lay there before too; without a folder it is only said whether there can be one.
+func TestRun(t *testing.T) {
+	t.Chdir(project(t))
+	out := filepath.Join(t.TempDir(), "dist")
+	if err := errors.Join(os.MkdirAll(filepath.Join(out, "folder"), 0o777),
+		os.WriteFile(filepath.Join(out, "a.whl"), nil, 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := run("1.2.3", out, []string{"linux/amd64", "windows/amd64"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sums, err := os.ReadFile(filepath.Join(out, sumsName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for line := range strings.Lines(string(sums)) {
+		names = append(names, strings.TrimSpace(line[66:]))
+	}
+	want := []string{"a.whl", "lockstep_1.2.3.cdx.json", "lockstep_1.2.3_linux_amd64.tar.gz",
+		"lockstep_1.2.3_windows_amd64.zip"}
+	if !slices.Equal(names, want) {
+		t.Errorf("sums of %q, want %q", names, want)
+	}
+	z, err := zip.OpenReader(filepath.Join(out, want[3]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	inside := map[string]uint64{}
+	for _, f := range z.File {
+		inside[filepath.Base(f.Name)] = f.UncompressedSize64
+	}
+	if inside["lockstep.exe"] < 1e5 || inside["LICENSE"] != 4 || inside[licences] < 1000 ||
+		len(inside) != 5 {
+		t.Errorf("the archive holds %v", inside)
+	}
+	if err := run("1.2.3", "", nil); err != nil {
+		t.Errorf("it can be released: %v", err)
+	}
+	for want, err := range map[string]error{
+		"want -platforms with -out": run("1.2.3", out, nil),
+		"no heading such as":        run("1.2.4", "", nil),
+		"linux/none: exit status":   run("1.2.3", out, []string{"linux/none"}),
+		"linux: want a platform":    run("1.2.3", out, []string{"linux"}),
+		"not a directory": run("1.2.3", filepath.Join(out, "a.whl", "b"),
+			[]string{"linux/amd64"}),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if err := os.WriteFile("README.md", []byte("changed"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := run("1.2.3", "", nil); err == nil || !strings.Contains(err.Error(), "not committed") {
+		t.Errorf("what is not committed: %v", err)
 	}
 }
 
