@@ -1,0 +1,93 @@
+package classic_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockstep/golden/classic"
+	reference "lockstep/reference/classic"
+)
+
+// named are the recorded cases of names that begin so, the first of each.
+func named(t *testing.T, names ...string) (found []classic.RecordedCase) {
+	t.Helper()
+	all, err := classic.Goldens()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(c classic.RecordedCase) bool {
+			return strings.HasPrefix(c.Name(), name)
+		})
+		if i < 0 {
+			t.Fatalf("no case %s is recorded", name)
+		}
+		found = append(found, all[i])
+	}
+	return found
+}
+
+// TestDifferent: of what was answered otherwise the place is told, and a recording that lacks
+// something is none.
+func TestDifferent(t *testing.T) {
+	cases := named(t, "CartPole-v1/off/", "CartPole-v1/disabled/", "CartPole-v1/same-step/")
+	for _, c := range cases {
+		if err := c.Compare(reference.Reference{}); err != nil {
+			t.Errorf("%s: %v", c.Name(), err)
+		}
+	}
+	for _, b := range []struct {
+		change func(c *classic.RecordedCase)
+		want   string
+	}{
+		{func(c *classic.RecordedCase) { c.Hashes[1] = "0" }, "steps %d to %d differ from"},
+		{func(c *classic.RecordedCase) { c.Every = 0 }, "hashes of"},
+		{func(c *classic.RecordedCase) { c.Every = -c.Every }, "hashes of"},
+		{func(c *classic.RecordedCase) { c.Hashes = c.Hashes[1:] }, "4 hashes of"},
+		{func(c *classic.RecordedCase) { c.Hashes = nil }, "0 hashes of"},
+		{func(c *classic.RecordedCase) { c.Hashes, c.Steps = nil, 0 }, "0 hashes of 0 steps"},
+		{func(c *classic.RecordedCase) { c.Steps++ }, "hashes of"},
+		{func(c *classic.RecordedCase) { c.Env = "none" }, "none"},
+		{func(c *classic.RecordedCase) { c.First[0][1][0] = "7" }, "step 0, column 1: "},
+		{func(c *classic.RecordedCase) { c.First[2][1][0] = "7" }, "step 2, column 1: "},
+		{func(c *classic.RecordedCase) { c.First[2] = c.First[2][:5] },
+			"step 2 has 6 columns, 5 were recorded"},
+		{func(c *classic.RecordedCase) {
+			c.Bounds = map[string]float64{"low": 1, "high": 0}
+		}, "low"},
+	} {
+		for i := range cases {
+			c := named(t, cases[i].Name())[0]
+			c.Hashes, c.First = slices.Clone(c.Hashes), slices.Clone(c.First)
+			b.change(&c)
+			want := b.want
+			if strings.Contains(want, "%d") {
+				want = fmt.Sprintf(want, c.Every, 2*c.Every-1)
+			}
+			if err := c.Compare(reference.Reference{}); err == nil ||
+				!strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %s", c.Name(), err, want)
+			}
+		}
+	}
+	c := cases[0]
+	c.First = append(slices.Clip(c.First), c.First[1])
+	if err := c.Compare(reference.Reference{}); err == nil {
+		t.Error("a row twice is as recorded")
+	}
+}
+
+// TestFunctions: functions were recorded, and what was not is refused.
+func TestFunctions(t *testing.T) {
+	for _, name := range []string{"pow", "powf", "sin", "cos", "sin32", "cos32"} {
+		if x, y, err := classic.Function(name); err != nil || len(x) < 400 || len(y) != len(x) {
+			t.Errorf("%s: %d arguments, %d values, %v", name, len(x), len(y), err)
+		}
+	}
+	if _, _, err := classic.Function("tan"); err == nil ||
+		err.Error() != "0 values of tan were recorded, 400 are wanted" {
+		t.Errorf("tan: %v", err)
+	}
+}
