@@ -80,30 +80,60 @@ func TestRename(t *testing.T) {
 func TestSource(t *testing.T) {
 	const text = `package a // old/runs
 
-import "old"
 import (
 	"old"
 	b "old/runs"
 )
+import "old"
 
 var name, dir, class, start, other = "old", "old/none", "old/runs", ` + "`x old/runs`" +
-		`, "x/old/runs"
+		`, "x/old/runs", "old/"
 var first, not = "module old\n", "module old"
 `
 	const want = `package a // old/runs
 
-import "e.org/x"
 import (
 	"e.org/x"
 	b "e.org/x/runs"
 )
+import "e.org/x"
 
 var name, dir, class, start, other = "old", "old/none", "e.org/x/runs", ` + "`x e.org/x/runs`" +
-		`, "x/old/runs"
+		`, "x/old/runs", "e.org/x/"
 var first, not = "module e.org/x\n", "module old"
 `
 	r := renaming{"old", "e.org/x", func(name string) bool { return name == "runs" }}
 	if got := string(r.source([]byte(text))); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
+// TestFile: a link is left alone, whatever it leads to, and a file that is not there is an error.
+func TestFile(t *testing.T) {
+	root := t.TempDir()
+	r := renaming{"old", "e.org/x", func(string) bool { return true }}
+	const text = "package a\n\nimport \"old/runs\"\n"
+	for _, name := range []string{"a.go", "a.txt"} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("a.txt", filepath.Join(root, "link.go")); err != nil {
+		t.Skip("no links here: ", err)
+	}
+	for _, name := range []string{"a.go", "a.txt", "link.go"} {
+		if err := r.file(root, name); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := r.file(root, "none.go"); !os.IsNotExist(err) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	for name, want := range map[string]string{
+		"a.go": strings.Replace(text, "old", "e.org/x", 1), "a.txt": text,
+	} {
+		if got, err := os.ReadFile(filepath.Join(root, name)); err != nil || string(got) != want {
+			t.Errorf("%s has %q, %v, want %q", name, got, err, want)
+		}
 	}
 }
