@@ -275,6 +275,40 @@ func TestDifference(t *testing.T) {
 		!got[7] {
 		t.Errorf("folders %q, lines %v", folders, lines)
 	}
+	// What may be red comes first, and what Go does not build does not come.
+	for _, name := range []string{
+		"a/a.go", "batched/b.go", "c/c.go", "internal/libm/d.go", "_e/e.go", "f/_f/f.go",
+		"testdata/g.go", "h/testdata/i/h.go",
+	} {
+		write(name, "package x\n\nvar x = 1\n")
+	}
+	do("add", ".")
+	want := []string{"batched", "internal/libm", "a", "c", "p"}
+	if folders, _, err = difference("HEAD"); err != nil || !slices.Equal(folders, want) {
+		t.Errorf("folders %q, want %q, %v", folders, want, err)
+	}
+	if _, _, err := difference("none"); err == nil {
+		t.Error("there is a difference from nothing")
+	}
+	for folders, want := range map[string]string{"": "want one package's folder", "a b": "want one",
+		"q": equivalents} {
+		if err := run(options{}, strings.Fields(folders)); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("run on %q: %v, want %s", folders, err, want)
+		}
+	}
+}
+
+// TestStrict: mutants of engines and of arithmetic are red, and no others.
+func TestStrict(t *testing.T) {
+	for folder, want := range map[string]bool{
+		"reference": true, "batched/classic": true, "gpu/module": true, "internal/f32": true,
+		"referenced": false, "internal": false, "report": false, "": false,
+	} {
+		if strict(folder) != want {
+			t.Errorf("%s is red: %v", folder, !want)
+		}
+	}
 }
 
 // TestEquivalents: the table that is kept can be read, and each line that it names is there.
