@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -20,7 +21,8 @@ func TestLibm(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	x := append(angles(r, 100_000), // at which reduction shows: see TestSinEdges of libm
 		0x1.8bf3d9e440594p0, -0x1.b0448bab4afcfp0, 0x1.9fc56fd0a2cf4p0, 0x1.921fb7a5a4a09p26,
-		-0x1.921fb797f7eep26, 0x1.921fbf7d9c487p26)
+		-0x1.921fb797f7eep26, 0x1.921fbf7d9c487p26, 0x1.d21f67792066p1009, 0x1.1d2fbaaf3583fp493,
+		0x1.2aa2ff7e7c6dp600)
 	got, want := [2][]float64{}, [2][]float64{}
 	for _, v := range x {
 		s, c := sincos(v)
@@ -240,6 +242,24 @@ func TestPhilox(t *testing.T) {
 		0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8,
 	} {
 		t.Errorf("%x", got)
+	}
+}
+
+// TestWorkers: who asks for one worker has one, however many cores there are; 0 is one for each.
+func TestWorkers(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
+	task, err := classic.Make("CartPole-v1", 3, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for asked, want := range map[int]int{0: 3, 1: 1, 2: 2, 7: 7} {
+		v, err := Batched{Workers: asked}.Make(task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := v.(*vector).workers; got != want {
+			t.Errorf("of %d workers asked for there are %d, want %d", asked, got, want)
+		}
 	}
 }
 
