@@ -2,6 +2,7 @@ package batched
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -62,5 +63,34 @@ func TestPool(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestUnits: how many routes the controllers of a batch policy steer, one after the other: few at
+// first, a unit for each worker, then as many as leave two units for each. The jobs of others, and
+// of a batch that is none, are alone.
+func TestUnits(t *testing.T) {
+	for _, c := range []struct {
+		jobs, workers, capacity int
+		want                    []int
+	}{
+		{101, 2, 80, []int{4, 4, 26, 26, 26, 15}},
+		{101, 2, 20, []int{4, 4, 20, 20, 20, 20, 13}},
+		{100, 1, 80, []int{4, 50, 46}},
+		{9, 3, 80, []int{2, 2, 2, 2, 1}},
+		{3, 4, 80, []int{1, 1, 1}},
+	} {
+		batch, jobs := &lockstep.Batch{}, []lockstep.Job{{Policy: (*lockstep.Batch)(nil)}}
+		for range c.jobs {
+			jobs = append(jobs, lockstep.Job{Policy: batch})
+		}
+		p := newPool(append(jobs, lockstep.Job{}), c.workers, c.capacity)
+		var got []int
+		for _, u := range p.together {
+			got = append(got, len(u.jobs))
+		}
+		if !slices.Equal(got, c.want) || len(p.alone) != 2 {
+			t.Errorf("%+v: units of %v, and %d jobs alone", c, got, len(p.alone))
+		}
 	}
 }

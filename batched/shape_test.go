@@ -3,6 +3,7 @@ package batched
 import (
 	"math"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -75,5 +76,32 @@ func TestFastest(t *testing.T) {
 		if again := s.fastest(c.rollouts); again != got {
 			t.Errorf("%+v, then %+v", got, again)
 		}
+		for of, took := range s.times {
+			if took <= 0 {
+				t.Errorf("%+v takes %v", of, took)
+			}
+		}
+	}
+}
+
+// TestFastestKnown: of the shapes whose times are known the fastest is taken that so many rollouts
+// fill, the first of equal ones: the group for the least chunk, then the chunk for that group.
+func TestFastestKnown(t *testing.T) {
+	s := &Simulator{
+		kernels: &f32.Kernels{Peak: func() int { return 0 }},
+		times: map[shape]time.Duration{
+			{20, 1}: 9, {20, 3}: 8, {40, 3}: 7, {80, 3}: 6, {40, 1}: 1, {80, 1}: 1,
+		},
+	}
+	for rollouts, want := range map[int]shape{
+		19: {20, 1}, 20: {20, 3}, 39: {39, 3}, 40: {40, 3}, 79: {79, 3}, 80: {80, 3}, 170: {85, 3},
+	} {
+		if got := s.fastest(rollouts); got != want {
+			t.Errorf("%d rollouts: %+v, want %+v", rollouts, got, want)
+		}
+	}
+	s.times[shape{80, 3}] = 7 // no faster than that of 40
+	if got := s.fastest(80); got != (shape{40, 3}) {
+		t.Errorf("of two equal ones %+v is taken", got)
 	}
 }
