@@ -93,6 +93,18 @@ func TestParts(t *testing.T) {
 	}
 }
 
+// TestBrokenRoute: a route that cannot be loaded is told of once, however many controllers need it.
+func TestBrokenRoute(t *testing.T) {
+	in, folder := shortInputs(t, 3, "zero", "pid")
+	name := filepath.Join(folder, "r1.csv")
+	if err := os.WriteFile(name, []byte("no route\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.Open(t.Context(), 1); err == nil || strings.Count(err.Error(), name) != 1 {
+		t.Errorf("%v, want one error, of %s", err, name)
+	}
+}
+
 // routeFiles are the three routes of a folder, of which some may be none.
 type routeFiles struct {
 	folder string
