@@ -124,6 +124,39 @@ func TestTransfers(t *testing.T) {
 	}
 }
 
+// grid is a device that notes of how many threads a launch is.
+type grid struct {
+	driver.Device
+	blocks, threads int
+}
+
+func (g *grid) Launch(_ string, blocks, threads, _ int, _ []byte) error {
+	g.blocks, g.threads = blocks, threads
+	return nil
+}
+
+// TestGrid: a launch has a thread for each environment, and no block beyond the last.
+func TestGrid(t *testing.T) {
+	for num, want := range map[int][2]int{
+		1: {1, 1}, 127: {1, 127}, 128: {1, 128}, 129: {2, 128}, 256: {2, 128}, 257: {3, 128},
+	} {
+		g := &grid{}
+		v := &vector{task: classic.Task{Num: num}, device: &driver.Ledger{Device: g}}
+		for _, one := range []bool{false, true} {
+			if one {
+				want = [2]int{1, 1}
+			}
+			if err := v.start("kernel", launch{}, one); err != nil {
+				t.Fatal(err)
+			}
+			if got := [2]int{g.blocks, g.threads}; got != want {
+				t.Errorf("%d environments, one thread %v: %d blocks of %d threads, want %d of %d",
+					num, one, got[0], got[1], want[0], want[1])
+			}
+		}
+	}
+}
+
 // TestRunOnDevice: what stays on the device is what a run records, and nothing else passes.
 func TestRunOnDevice(t *testing.T) {
 	want.Compiler.Need(t)
