@@ -1,10 +1,14 @@
 package main
 
 import (
+	"fmt"
+	"go/scanner"
+	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -311,7 +315,66 @@ func TestStrict(t *testing.T) {
 	}
 }
 
-// TestEquivalents: the table that is kept can be read, and each line that it names is there.
+// places are the lines of a file at which a row's mutant is: the whole line is the row's, and at
+// its column stands what its operator makes another of.
+func (e equivalent) places(text []byte) (lines []int) {
+	at := map[int]token.Token{}
+	if filepath.Ext(e.file) == ".go" {
+		var s scanner.Scanner
+		files := token.NewFileSet()
+		s.Init(files.AddFile(e.file, -1, len(text)), text, nil, 0)
+		for pos, tok, _ := s.Scan(); tok != token.EOF; pos, tok, _ = s.Scan() {
+			if p := files.Position(pos); fmt.Sprint(p.Column) == e.column {
+				at[p.Line] = tok
+			}
+		}
+	}
+	for i, line := range strings.Split(string(text), "\n") {
+		if strings.TrimSpace(line) != e.text {
+			continue
+		}
+		tok, fits := at[i+1]
+		if fits = fits && makesAnother(e.operator, tok); filepath.Ext(e.file) != ".go" {
+			column, err := strconv.Atoi(e.column)
+			fits = err == nil && 0 < column && column <= len(line) &&
+				strings.HasPrefix(e.operator, "CONSTANT_") &&
+				'0' <= line[column-1] && line[column-1] <= '9'
+		}
+		if fits {
+			lines = append(lines, i+1)
+		}
+	}
+	return lines
+}
+
+// makesAnother is whether an operator changes a token.
+func makesAnother(operator string, tok token.Token) bool {
+	s, expression := swaps[tok]
+	if expression {
+		return operator == s.expression || operator == negative && tok == token.SUB
+	}
+	if s, ok := swaps[tok+token.ADD-token.ADD_ASSIGN]; ok {
+		shift := tok == token.SHL_ASSIGN || tok == token.SHR_ASSIGN
+		return operator == s.assignment || operator == selfless && !shift
+	}
+	switch tok {
+	case token.LSS, token.LEQ, token.GTR, token.GEQ:
+		return operator == boundary || operator == negation
+	case token.EQL, token.NEQ:
+		return operator == negation
+	case token.LAND, token.LOR:
+		return operator == logical
+	case token.BREAK, token.CONTINUE:
+		return operator == loop
+	case token.INC, token.DEC:
+		return operator == step
+	}
+	return false
+}
+
+// TestEquivalents: the table that is kept can be read, and of each row the mutant is there: a row
+// whose line or operator has gone is to go, too. One that fits several lines says of how many it
+// speaks, so that a line that is written later is not believed for being alike.
 func TestEquivalents(t *testing.T) {
 	const root = "../../../"
 	table, err := os.ReadFile(root + equivalents)
@@ -322,15 +385,57 @@ func TestEquivalents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	seen := map[equivalent]bool{}
 	for _, e := range known {
 		text, err := os.ReadFile(root + e.file)
-		if err != nil || !strings.Contains(string(text), e.text) {
-			t.Errorf("%s: the line %q is not there: %v", e.file, e.text, err)
+		at := e.places(text)
+		if err != nil || len(at) == 0 {
+			t.Errorf(
+				"%s: no line %q with a mutant %s at column %s (%v)", e.file, e.text, e.operator,
+				e.column, err,
+			)
 		}
+		many := fmt.Sprintf("of %d lines: ", len(at))
+		if len(at) > 1 && !strings.HasPrefix(e.reason, many) {
+			t.Errorf("%s:%v: the row's reason is to begin with %q: %s", e.file, at, many, e.reason)
+		}
+		e.reason = ""
+		if seen[e] {
+			t.Errorf("%s: two rows of %q, column %s", e.file, e.text, e.column)
+		}
+		seen[e] = true
 	}
 	if _, err := parseEquivalents(
 		"file\tcolumn\toperator\tline\treason\na\t1\tX\tx\t\n",
 	); err == nil {
 		t.Error("a row without a reason is read")
+	}
+}
+
+// TestPlaces: a row is of a whole line, of the place in it, and of an operator that fits there.
+func TestPlaces(t *testing.T) {
+	const text = "package p\n\nfunc f(x int) {\n\tfor x < 3 {\n\t\tx -= 2 << 1\n\t}\n" +
+		"\tfor x < 3 {\n\t}\n}\n"
+	for _, c := range []struct {
+		row  equivalent
+		want []int
+	}{
+		{equivalent{"a.go", "8", boundary, "for x < 3 {", ""}, []int{4, 7}},
+		{equivalent{"a.go", "8", negation, "for x < 3 {", ""}, []int{4, 7}},
+		{equivalent{"a.go", "8", logical, "for x < 3 {", ""}, nil},
+		{equivalent{"a.go", "9", boundary, "for x < 3 {", ""}, nil},
+		{equivalent{"a.go", "8", boundary, "for x < 3", ""}, nil},
+		{equivalent{"a.go", "8", boundary, "", ""}, nil},
+		{equivalent{"a.go", "5", assignment, "x -= 2 << 1", ""}, []int{5}},
+		{equivalent{"a.go", "5", selfless, "x -= 2 << 1", ""}, []int{5}},
+		{equivalent{"a.go", "5", arithmetic, "x -= 2 << 1", ""}, nil},
+		{equivalent{"a.go", "10", bitwise, "x -= 2 << 1", ""}, []int{5}},
+		{equivalent{"a.py", "8", "CONSTANT_MINUS", "x -= 2 << 1", ""}, []int{5}},
+		{equivalent{"a.py", "9", "CONSTANT_MINUS", "x -= 2 << 1", ""}, nil},
+		{equivalent{"a.py", "99", "CONSTANT_MINUS", "x -= 2 << 1", ""}, nil},
+	} {
+		if got := c.row.places([]byte(text)); !slices.Equal(got, c.want) {
+			t.Errorf("%+v: lines %v, want %v", c.row, got, c.want)
+		}
 	}
 }
