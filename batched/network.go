@@ -30,9 +30,9 @@ type weights struct {
 	head   f32.Panels
 }
 
-// block is one transformer block. Its perceptron's second product has two halves,
-// since ONNX Runtime cuts products along K into panels of 256. So has the first one, each
-// half's columns being what the second one's rows meet.
+// block is one transformer block. ONNX Runtime cuts products along K into panels of 256, so the
+// perceptron's second product, along 512, is computed in two halves. The first product is cut by
+// its columns into what each of these halves reads.
 type block struct {
 	attentionNorm, mlpNorm model.Norm
 	queries, keysAndValues f32.Panels // two parts of one matrix
@@ -95,10 +95,11 @@ func (w *weights) inOrder() {
 }
 
 // network computes the last position's logits of up to capacity sequences, for one
-// goroutine at a time. Rows of x are (sequence, position), without those that plan leaves out.
+// goroutine at a time. Rows of x are (sequence, position), without those whose inputs an earlier
+// sequence has too, see plan.
 //
-// A layer takes a group of sequences after the other, so that what it computes on the
-// way stays in the cache, and the residual stream x alone is kept for all. From the last
+// A layer computes one group of sequences after the other, so that all between its input and its
+// output stays in the cache; only the residual stream x is kept for all. From the last
 // layer's queries on, only the last position counts: one row for each sequence.
 type network struct {
 	*weights
@@ -112,7 +113,7 @@ type network struct {
 	logits []float32 // (capacity, 1024), the output
 
 	plan   plan      // of the rows of a run
-	alone  bool      // each sequence is computed by itself
+	alone  bool      // each sequence is computed by itself: none uses rows of another
 	inputs []float32 // (20·capacity, 4), states of the rows
 	kept   []float32 // (20·capacity, 256), keys and values of rows that are lent
 	window []float32 // (20, 384), keys and values of a sequence that has some of others
@@ -130,7 +131,7 @@ type network struct {
 	y, q, lastA []float32
 }
 
-// newNetwork makes the buffers. The group is a divisor of the capacity or fits in it.
+// newNetwork makes a network and its buffers.
 func newNetwork(
 	w *weights, kernels *f32.Kernels, profile lockstep.Profile, capacity, group int,
 ) *network {
@@ -186,8 +187,8 @@ func (n *network) Run(count int) error {
 	return nil
 }
 
-// compute computes the logits of the unique sequences, or reports that it cannot since
-// something that is lent depends on who lends it.
+// compute computes the logits of the unique sequences. It returns false if a row that several of
+// them use may have other bits in each: see plan.
 func (n *network) compute() bool {
 	n.embed()
 	unique := len(n.plan.unique)
@@ -212,7 +213,8 @@ func (n *network) compute() bool {
 	return true
 }
 
-// together is the end of the unique sequences that a layer computes together, from one on.
+// together returns the end of the group that begins with a unique sequence: as many as have room
+// in a layer's buffers.
 func (n *network) together(from int) int {
 	p := &n.plan
 	to := from + 1
@@ -257,8 +259,8 @@ func (n *network) embed() {
 	}
 }
 
-// block adds a block's attention and perceptron to the rows of some unique sequences,
-// or reports that something that is lent depends on who lends it.
+// block adds a block's attention and perceptron to the rows of some unique sequences. It returns
+// false where compute does.
 func (n *network) block(b *block, from, to int) bool {
 	p := &n.plan
 	first := p.start[from]
@@ -291,7 +293,8 @@ func (n *network) attend(queries []float32, queryStride int, keys, out []float32
 	n.kernels.Transpose(n.keysT, keys, positions, headSize, qkvStride)
 	keysT := f32.Panels{Data: n.keysT, Stride: f32.PanelWidth, Panel: headSize * f32.PanelWidth}
 	scores := n.scores
-	// Positions up to 15 see nothing of the second panel.
+	// Positions up to 15 see nothing of the second panel. Of them, the first ten are multiplied
+	// by the first panel alone: ten rows are whole tiles of the kernels.
 	const seeing = f32.PanelWidth
 	rows, split := positions-first, max(0, seeing/10*10-first)
 	n.kernels.MatMul(
@@ -309,7 +312,7 @@ func (n *network) attend(queries []float32, queryStride int, keys, out []float32
 	)
 }
 
-// perceptron computes a = half of the block's perceptron of the rows of n.
+// perceptron computes a = the block's perceptron of the rows of n. Gelu is twice GELU, hence ½.
 func (n *network) perceptron(b *block, rows int) {
 	hidden := n.hidden[:rows*halfHidden]
 	for h, half := range b.perceptron {

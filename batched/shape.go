@@ -48,8 +48,8 @@ func (s *Simulator) fastest(rollouts int) shape {
 	return shape{even(rollouts, best.chunk), best.group}
 }
 
-// even is the size of chunks that are alike, of a chunk each or of less than two: rollouts
-// that begin together end together, and what is left would be computed by itself.
+// even enlarges a chunk, to less than two, so that chunks of one size take all rollouts.
+// Rollouts that begin together end together, and a last chunk of a few would cost like a whole one.
 func even(rollouts, chunk int) int {
 	passes := rollouts / chunk
 	return (rollouts + passes - 1) / passes

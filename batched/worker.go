@@ -16,13 +16,13 @@ type worker struct {
 	training  *lockstep.Experience // to be filled, or nil
 
 	predicted []*rollout // those that the network runs for
-	acting    []*rollout // those whose networks act, until they have
-	ready     []*rollout // those of them that one network steers
+	acting    []*rollout // those whose policy is a network that has yet to act
+	ready     []*rollout // those of them that one and the same network steers
 	packed    map[*lockstep.Network]*actorNetwork
 	probs     []float32        // (chunk, 1024)
 	sums      []float64        // (chunk, 1024), running sums of probs
 	cdf       []float64        // (1024), for observers
-	tokens    [positions]int64 // so are these
+	tokens    [positions]int64 // for observers
 	shown     lockstep.Step
 }
 
@@ -61,9 +61,8 @@ func (w *worker) close() error {
 	return w.network.Close()
 }
 
-// advance computes a step of rollouts that run, each at its own, a chunk at most. Their
-// commands are there where no controller of their own gives them. What fails is noted in
-// the rollout.
+// advance computes the next step of each of some rollouts, a chunk at most. A rollout that has
+// no controller of its own has been given its command. What fails is noted in the rollout.
 func (w *worker) advance(rollouts []*rollout) {
 	w.control(rollouts)
 	w.predicted = w.predicted[:0]

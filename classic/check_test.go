@@ -420,7 +420,7 @@ func TestCheckPolicy(t *testing.T) {
 		{"none", of(layer(2, 0), layer(0, 3)), "layer 0 has"},
 		{"few weights", of(short), "layer 0 has 5 weights"},
 		{"second", of(layer(2, 4), layer(2, 3)), "layer 1 has"},
-		{"outputs", of(layer(2, 2)), "the network has 2 outputs: it wants 3"},
+		{"outputs", of(layer(2, 2)), "the network has 2 outputs, want 3"},
 		{"heaviest", weight(MaxWeight, false), ""}, {"lightest", weight(-MaxWeight, true), ""},
 		{"heavier", weight(1000.5, false), "a weight of 1000.5"},
 		{"lighter", weight(-1000.5, true), "a weight of -1000.5"},

@@ -108,7 +108,7 @@ func (n *Perceptron) check(t Task) error {
 		inputs = len(l.Bias)
 	}
 	if want := max(t.Environment.Actions, 1); inputs != want || len(n.Layers) == 0 {
-		return fmt.Errorf("%s: the network has %d outputs: it wants %d", t.Name, inputs, want)
+		return fmt.Errorf("%s: the network has %d outputs, want %d", t.Name, inputs, want)
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ type Task struct {
 	Nips         bool    // Acrobot: the paper's equations
 }
 
-// An Option is one that gymnasium.make takes, or an attribute of the environment.
+// option is one that gymnasium.make takes by its name.
 type option struct {
 	values string // for messages
 	set    func(t *Task, value string) bool
@@ -100,8 +100,8 @@ func either(field func(*Task) *bool, no, yes string) func(*Task, string) bool {
 	}
 }
 
-// maxGravity leaves the pull of Pendulum finite: three times as much may not be, and the angle
-// 0 is then pulled by what is no number, from which no clipping brings its speed back.
+// maxGravity keeps Pendulum's 3·g finite. If it were infinite, the pull at angle 0 would be
+// infinity times 0, NaN, and so the speed from then on: clipping leaves NaN as it is.
 const maxGravity = 1e300
 
 func within(most float64, field func(*Task) *float64) func(*Task, string) bool {
@@ -143,7 +143,7 @@ func Make(name string, num int, given map[string]string) (Task, error) {
 	return t, nil
 }
 
-// Check tells why the task is none, or nil.
+// Check says what is wrong with the task, or returns nil.
 func (t Task) Check() error {
 	switch {
 	case t.Environment == nil:

@@ -6,8 +6,11 @@ import (
 	"lockstep/internal/libm"
 )
 
-// table has the rows sin(k/128), its residual, cos(k/128), its residual, and zeros
-// up to row 127, which the lanes of other branches read.
+// The functions of glibc and NumPy that the environments call, in plain Go. The assembly that
+// computes some of them for vectors is held to these.
+
+// table has the rows sin(k/128), its residual, cos(k/128), its residual, and zeros up to row
+// 127: a vector's lanes that take another branch read these, too.
 var table = append(libm.SinCosTable(), make([]float64, 4*128-len(libm.SinCosTable()))...)
 
 // twoOverPi are digits of 2/π in base 2²⁴.
@@ -25,8 +28,8 @@ const (
 	edge3 = 0x1.921fbp26
 )
 
-// sincos is glibc's sine and cosine, NaN of what is not finite. It computes both sums
-// in every branch, as the vectors do, which choose afterwards.
+// sincos is glibc's sine and cosine, NaN of what is not finite. It computes both sums in every
+// branch, as the assembly does, which chooses between branches afterwards, lane by lane.
 func sincos(x float64) (sin, cos float64) {
 	t := math.FMA(x, 0x1.45f306dc9c883p-1, 0x1.8p52)
 	n := math.Float64bits(t)
@@ -152,8 +155,8 @@ func row(a float64) (r *[4]float64, h float64) {
 	return (*[4]float64)(table[4*k:]), math.Abs(a) - (u - 0x1.8p45)
 }
 
-// below is x with the sign changed where a is negative.
-func below(a, x float64) float64 {
+// mirrored is x, or -x where a is negative.
+func mirrored(a, x float64) float64 {
 	if math.Signbit(a) {
 		return -x
 	}
@@ -181,7 +184,7 @@ func sinSum(a, da float64) float64 {
 		return a + math.FMA(xx, math.FMA(p, a, -(0.5*da)), da)
 	}
 	r, h := row(a)
-	da = below(a, da)
+	da = mirrored(a, da)
 	xx := h * h
 	s := h + math.FMA(h*xx, math.FMA(xx, sn5, sn3), da)
 	c := math.FMA(h, da, float64(xx*math.FMA(xx, math.FMA(xx, cs6, cs4), cs2)))
@@ -191,7 +194,7 @@ func sinSum(a, da float64) float64 {
 
 func cosSum(a, da float64) float64 {
 	r, h := row(a)
-	h += below(a, da)
+	h += mirrored(a, da)
 	xx := h * h
 	s := math.FMA(h*xx, math.FMA(xx, sn5, sn3), h)
 	c := xx * math.FMA(xx, math.FMA(xx, cs6, cs4), cs2)

@@ -17,8 +17,8 @@ type network struct {
 }
 
 // lastPosition makes a network that computes only what the last of the model's 20 positions
-// depends on, which is all that a rollout uses, with every bit of it. It refuses any model but
-// the one that is known.
+// depends on, which is all that a rollout uses, with every bit of it. It refuses any graph but
+// tinyphysics', whatever its weights.
 //
 // The graph is made of the model's weights anew, with positions outermost, in shape
 // (20, batch, 128): then the products inside attention read queries, keys and values as they lie,

@@ -43,8 +43,9 @@ func loadLibrary(path string) (string, error) {
 	if loaded.file != nil {
 		if !os.SameFile(file, loaded.file) {
 			return "", fmt.Errorf(
-				"%s: this process has loaded %s already and can load only one ONNX Runtime", path,
-				loaded.path,
+				"%s: this process has loaded %s already and can load only one ONNX Runtime: name "+
+					"that one, or begin another process",
+				path, loaded.path,
 			)
 		}
 		return loaded.version, nil

@@ -49,7 +49,8 @@ var errNoCgo = errors.New(
 )
 
 var errUnproven = errors.New(
-	"onnxruntime computes here in a way that is not known: parity is not claimed",
+	"onnxruntime computes on this CPU in a way that no profile has, so parity is not claimed: take " +
+		"engine batched, compare inexactly, or describe it with `lockstep doctor --fingerprint FILE`",
 )
 
 // FindLibrary returns the path of ONNX Runtime's shared library: the environment

@@ -136,7 +136,9 @@ func recorded(a npz.Array, t classic.Task) ([]classic.Actions, error) {
 	}
 	if len(a.Shape) < 1 || len(a.Shape) > 2 || a.Shape[0] < 1 || width != 1 && width != t.Num {
 		return nil, fmt.Errorf(
-			"array \"actions\" has shape %v, want (steps,) or (steps, %d)", a.Shape, t.Num,
+			"array \"actions\" has shape %v, want (steps, %d), or (steps,) for the same actions "+
+				"in all environments",
+			a.Shape, t.Num,
 		)
 	}
 	all := make([]classic.Actions, a.Shape[0])

@@ -184,11 +184,11 @@ func TestPolicy(t *testing.T) {
 		{
 			cart,
 			[]npz.Array{npz.New("actions", []int64{0, 1, 1}, 1, 3)},
-			"want (steps,) or (steps, 2)",
+			"want (steps, 2), or (steps,) for the same",
 			0,
 		},
 		{cart, []npz.Array{npz.New("weights0", ones(4), 1, 4), npz.New("bias0", ones(1), 1)},
-			"1 outputs: it wants 2", 0},
+			"1 outputs, want 2", 0},
 		{cart, []npz.Array{npz.New("weights0", ones(8), 2, 4)}, "no array \"bias0\"", 0},
 		{cart, []npz.Array{npz.New("looks", ones(8), 8)}, "neither a table", 0},
 		{cart, []npz.Array{npz.New("actions", []int64{1})}, "want (steps,) or (steps, 2)", 0},

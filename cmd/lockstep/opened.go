@@ -70,7 +70,7 @@ func open(
 	case err != nil || inexact:
 	case sim.About().Unproven != nil:
 		o.err = notApplicable(
-			e.Name + ": it computes in a way that is not known, parity is not claimed; " +
+			e.Name + ": it computes in a way that no profile has, parity is not claimed; " +
 				"--inexact compares in spite of that",
 		)
 	case sim.Profile() != config.Profile:

@@ -74,7 +74,7 @@ func PTX() (string, error) { return texts.ptx() }
 // Cubin is for GPUs of compute capability 9.x.
 func Cubin() (string, error) { return texts.cubin() }
 
-// Listing is the text of the cubin's instructions, see translate.Listing.
+// Listing is the disassembly of the cubin, which engine sass executes: see translate.Listing.
 func Listing() (string, error) { return texts.listing() }
 
 // texts unpack each once.

@@ -24,7 +24,7 @@ func Golden(set *golden.Set) (parity.Side, error) {
 		if slices.ContainsFunc(
 			g.rollouts, func(o trace.Rollout) bool { return slices.Equal(o.Key, r.Key) },
 		) {
-			return nil, fmt.Errorf("%s: two recordings of %s", set.Dir, r.Name())
+			return nil, fmt.Errorf("%s: two recordings of %s: take one away", set.Dir, r.Name())
 		}
 		g.rollouts = append(g.rollouts, r)
 	}

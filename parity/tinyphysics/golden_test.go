@@ -117,7 +117,7 @@ func otherDigests(t *testing.T, recorded parity.Side, other *trace.File) {
 	_, err := Compare(t.Context(), recorded, parity.Traced(other), nil, lockstep.AllSteps,
 		parity.CompareOptions{})
 	simtest.Refused(t, "other digests", err, "reference.trace holds digests of kind xxh64, not "+
-		"sha256, and not all arrays in full: write it again with the other, or in full")
+		"sha256, and not all arrays in full: record it again in full (--trace-values)")
 	if _, err := Compare(t.Context(), recorded, recorded, nil, lockstep.AllSteps,
 		parity.CompareOptions{}); err != nil {
 		t.Errorf("%v", err)

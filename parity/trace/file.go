@@ -75,8 +75,8 @@ func (f *File) Rehash(h schema.Hash) error {
 	}
 	if f.Hashed != 0 {
 		return fmt.Errorf(
-			"%s holds digests of kind %s, not %s, and %w: write it again with the other, or in "+
-				"full",
+			"%s holds digests of kind %s, not %s, and %w: record it again in full "+
+				"(--trace-values), or with digests of that kind",
 			f.Name, f.hash, h, ErrHashed,
 		)
 	}

@@ -184,8 +184,8 @@ class Place:
 class DeviceArray:
     """The library's numbers in a GPU's memory; PyTorch and others make arrays without a copy.
 
-    ``torch.from_dlpack(array)`` or ``torch.as_tensor(array, device="cuda")``. Closing the rollouts
-    experience that it is of frees it; of rollouts, the next step overwrites it.
+    ``torch.from_dlpack(array)`` or ``torch.as_tensor(array, device="cuda")``. Closing what
+    gave it (rollouts, experience, environments) frees it; their next step or run overwrites it.
 
     Attributes
     ----------

@@ -474,7 +474,7 @@ def test_run_refuses():
         ("best", "want 'random', a table of actions, or a Network"),
         (np.zeros((4, 3), int), r"a table of shape \(4, 3\), want \(3,\) or \(3, 3\)"),
         (np.full((3, 3), 2), "action 2 is not one of 0 to 1"),
-        (classic.Network([np.zeros((3, 4))], [np.zeros(3)]), "3 outputs: it wants 2"),
+        (classic.Network([np.zeros((3, 4))], [np.zeros(3)]), "3 outputs, want 2"),
         (classic.Network([np.zeros((2, 4))], [np.zeros(2)], np.zeros(3)), "3 numbers of noise"),
         (classic.Network([np.zeros((2, 4))], [np.zeros(3)]), "do not fit"),
     ]:

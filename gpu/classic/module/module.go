@@ -1,5 +1,5 @@
-// Package module holds the compiled kernels of classic control: `make kernels`
-// writes them, with the compiler's report and the hash of their sources.
+// Package module holds the compiled kernels of classic control. `make kernels` writes them, the
+// compiler's report beside them (report.txt), and the hash of the sources that it compiled.
 package module
 
 import (
@@ -32,7 +32,7 @@ func PTX() (string, error) { return texts.ptx() }
 // Cubin is for GPUs of compute capability 9.0.
 func Cubin() (string, error) { return texts.cubin() }
 
-// Listing is the text of the cubin's instructions, see translate.Listing.
+// Listing is the disassembly of the cubin, which engine sass executes: see translate.Listing.
 func Listing() (string, error) { return texts.listing() }
 
 // texts unpack each once.

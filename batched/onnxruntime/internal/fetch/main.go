@@ -1,7 +1,7 @@
 // Fetch puts ONNX Runtime's shared library into the user's cache folder, unless
 // it is there already.
 //
-// The library comes out of the PyPI wheel: 23 MB to load, where npm's package
+// The library comes out of the PyPI wheel: 23 MB to download, where npm's package
 // has the libraries of all systems, and the very file that the recordings were
 // made with. pip is only asked to download; nothing is installed.
 package main
@@ -28,10 +28,10 @@ func main() {
 	fmt.Println(path)
 }
 
-// downloads is the pattern of folders that wheels are loaded into.
+// downloads is the pattern of the folders that wheels are downloaded into.
 const downloads = "fetch-*"
 
-// library returns the library's path, after it was loaded if need be.
+// library returns the library's path, and downloads the library first if it is not there.
 func library() (string, error) {
 	if path := os.Getenv(ortlib.Variable); path != "" {
 		return path, ortlib.Check(path)
@@ -56,7 +56,7 @@ func library() (string, error) {
 		return "", err
 	}
 	defer lock.Close()
-	leftovers, _ := filepath.Glob(filepath.Join(folder, downloads)) // of one that was killed
+	leftovers, _ := filepath.Glob(filepath.Join(folder, downloads)) // of a killed fetch
 	for _, dir := range leftovers {
 		os.RemoveAll(dir)
 	}
@@ -93,7 +93,7 @@ func library() (string, error) {
 	return path, fileio.SyncDir(folder)
 }
 
-// download has pip load the wheel for a platform, whatever Python it runs on.
+// download has pip download the wheel for a platform, whatever Python pip runs on.
 func download(folder, platform string) error {
 	arguments := []string{
 		"download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:",
