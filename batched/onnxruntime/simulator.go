@@ -49,8 +49,9 @@ var errNoCgo = errors.New(
 )
 
 var errUnproven = errors.New(
-	"onnxruntime computes on this CPU in a way that no profile has, so parity is not claimed: take " +
-		"engine batched, compare inexactly, or describe it with `lockstep doctor --fingerprint FILE`",
+	"onnxruntime computes on this CPU in a way that no profile has, so parity is not claimed: " +
+		"take engine batched, compare inexactly, or describe it with " +
+		"`lockstep doctor --fingerprint FILE`",
 )
 
 // FindLibrary returns the path of ONNX Runtime's shared library: the environment

@@ -3,6 +3,7 @@
 =============================  ================================================================
 ``"zero"``, ``"pid"``          the challenge's own controllers
 ``"pid_0.3_0.05_-0.1"``        a kind and its gains, as in reports
+``"mine"``                     ``controllers/mine.py``, if no kind is called so
 ``{"pid": array}``             gains of one kind, one controller or a row for each
 array (3,) or (K, 3)           gains P, I, D of PID controllers
 array (10,) or (K, 10)         gains of PID controllers with feed-forward, ``pidff``
