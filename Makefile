@@ -231,22 +231,20 @@ gpu-bundle: $(CUDA_LINK)/libcuda.a ## make build/gpu-bundle, which runs gpu-test
 	$(WITH_CUDA) gpu/hardware/bundle.sh build/gpu-bundle
 
 .PHONY: gpu-first
-gpu-first: gpu-bundle ## on a GPU: all of the first ten minutes, in order; adds to gpu/hardware/<GPU>.json, the rest is in one archive
-	build/gpu-bundle/run first gpu/hardware
+gpu-first: gpu-bundle ## on a GPU: all that has not passed yet, in ten minutes, the most wanted first; adds to gpu/hardware/<GPU>
+	build/gpu-bundle/run gpu/hardware
 
 .PHONY: gpu-test
-gpu-test: gpu-bundle ## on a GPU: goldens, properties and compute-sanitizer; writes gpu/hardware/<GPU>.json
-	build/gpu-bundle/run tests gpu/hardware
-	build/gpu-bundle/run challenge gpu/hardware
-	for tool in memcheck racecheck initcheck synccheck; do build/gpu-bundle/run sanitize $$tool gpu/hardware || exit 1; done
+gpu-test: gpu-bundle ## on a GPU: goldens, properties, challenge and compute-sanitizer, each with ten minutes; adds to gpu/hardware/<GPU>
+	for step in cuda gpu memcheck racecheck initcheck synccheck; do build/gpu-bundle/run gpu/hardware $$step || exit 1; done
 
 .PHONY: gpu-bench
-gpu-bench: gpu-bundle ## on a GPU: time of 792 and 5,000 routes, PyTorch beside it; adds to gpu/hardware/<GPU>.json
-	build/gpu-bundle/run bench gpu/hardware
+gpu-bench: gpu-bundle ## on a GPU: time of 792 and 5,000 routes, PyTorch beside it; adds to gpu/hardware/<GPU>
+	build/gpu-bundle/run gpu/hardware bench
 
 .PHONY: gpu-profile
-gpu-profile: gpu-bundle ## on a GPU: what ncu sees in one launch; adds to gpu/hardware
-	build/gpu-bundle/run profile gpu/hardware
+gpu-profile: gpu-bundle ## on a GPU: what ncu sees in one launch; adds to gpu/hardware/<GPU>
+	build/gpu-bundle/run gpu/hardware profile
 
 .PHONY: gate-gpu
 gate-gpu: $(CUDA_LINK)/libcuda.a ## the gate on a machine with a GPU, where nothing may be missing
@@ -663,9 +661,9 @@ gpu-rehearsal: gpu-bundle ## the first minutes on the stand-in driver, briefly; 
 	@$(MAKE) --no-print-directory standin
 	rm -rf build/rehearsal && mkdir -p build/rehearsal
 	LD_LIBRARY_PATH=$(call quoted,$(abspath build/standin)) LOCKSTEP_REHEARSE=1 LOCKSTEP_BENCH_ROUTES=2 LOCKSTEP_DEADLINE=$(REHEARSAL) \
-		build/gpu-bundle/run first build/rehearsal
-	cat build/rehearsal/stand-in.json
-REHEARSAL := 3m
+		build/gpu-bundle/run build/rehearsal
+	cat build/rehearsal/stand-in/device.txt
+REHEARSAL := 180
 
 .PHONY: test-policies
 test-policies: ## all kinds of policies on 500 generated routes, sweeps and forks: batched and onnxruntime held to the reference, step by step

@@ -12,31 +12,13 @@ mkdir -p "$out/goldens"
 strip='-s -w'
 $go test -c -tags cuda -ldflags="$strip" -o "$out/gpu.test" ./gpu
 $go test -c -tags cuda -ldflags="$strip" -o "$out/cuda.test" ./gpu/driver/cuda
-$go build -tags cuda -ldflags="$strip" -o "$out/record" ./gpu/hardware/record
+CGO_ENABLED=0 $go build -ldflags="$strip" -o "$out/test2json" cmd/test2json
 cp -R golden/testdata/default/. "$out/goldens/"
 cp gpu/hardware/peer.py "$out/"
 cp gpu/module/rollout.ptx.gz gpu/module/rollout.sm_90.cubin.gz "$out/"
-gzip -9n "$out/gpu.test" "$out/cuda.test" "$out/record" # what travels is small; the first verb unpacks
+gzip -9n "$out/gpu.test" "$out/cuda.test" "$out/test2json" # what travels is small; run unpacks
 cp gpu/module/manifest.json gpu/module/report.txt "$out/"
-cat > "$out/run" <<'RUN'
-#!/bin/sh
-# run first OUT does all in one command of ten minutes; run tests OUT | run challenge OUT | run sanitize TOOL OUT |
-# run ptx OUT | run bench OUT | run profile OUT do its parts: see record.
-# OUT gets <GPU>.json, to which each verb adds: put an earlier one there first. LOCKSTEP_DEADLINE
-# is 9m if not set; LOCKSTEP_REHEARSE=1 runs without a GPU, too, for no evidence.
-set -eu
-here=$(cd "$(dirname "$0")" && pwd)
-for out in "$@"; do :; done
-mkdir -p "$out"
-for packed in "$here"/*.gz; do
-  file=${packed%.gz}
-  if [ ! -f "$file" ]; then
-    gzip -dc "$packed" > "$file.part" && mv "$file.part" "$file"
-    case $file in *.test | */record) chmod +x "$file" ;; esac
-  fi
-done
-exec "$here/record" -deadline "${LOCKSTEP_DEADLINE:-9m}" -rehearse="${LOCKSTEP_REHEARSE:-0}" "$@"
-RUN
+cp gpu/hardware/run.sh "$out/run"
 chmod +x "$out/run"
 size=$(du -sk "$out" | cut -f1)
 echo "$out: $((size / 1024)) MB"

@@ -2,15 +2,18 @@ package hardware_test
 
 import (
 	"fmt"
+	"testing/fstest"
 
 	"lockstep/gpu/hardware"
 )
 
-// Evidence of a GPU on which nothing passed yet is incomplete.
-func ExampleEvidence_Judge() {
-	evidence := hardware.Evidence{Device: "NVIDIA H200"}
-	evidence.Judge()
-	fmt.Println(hardware.FileName(evidence.Device), evidence.Verdict)
+// A GPU on which one step ran is no evidence yet.
+func ExampleRead() {
+	const events = `{"Action":"pass","Package":"memcheck","Test":"TestShort"}
+{"Action":"pass","Package":"memcheck"}
+`
+	_, err := hardware.Read(fstest.MapFS{"H200/memcheck.json": {Data: []byte(events)}})
+	fmt.Println(err)
 	// Output:
-	// NVIDIA-H200.json incomplete
+	// H200/cuda.json: it is not there: run `make gpu-first` there again
 }

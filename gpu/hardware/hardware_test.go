@@ -1,6 +1,7 @@
 package hardware
 
 import (
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -29,7 +30,7 @@ func TestEvidence(t *testing.T) {
 		if e.Kernels == hash {
 			t.Logf("%s is of these kernels", name)
 		} else {
-			t.Logf("%s is of other kernels (%.12s): run `make gpu-test` on %s again", name,
+			t.Logf("%s is of other kernels (%.12s): run `make gpu-first` on %s again", name,
 				e.Kernels, e.Device)
 		}
 	}
@@ -38,20 +39,71 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-func good() *Evidence {
-	return &Evidence{
-		Device:    "NVIDIA H200",
-		Driver:    "CUDA 13.0, 580.1",
-		Kernels:   strings.Repeat("0a", 32),
-		Date:      "2026-11-21",
-		Goldens:   []string{"g00002.pid"},
-		Tests:     []TestOutcome{{Name: "TestGoldens", Result: Pass}},
-		Verdict:   Pass,
-		Challenge: strings.Repeat("b0", 32),
-		Sanitizer: []TestOutcome{
-			{Name: "memcheck", Result: Pass}, {Name: "racecheck", Result: Pass},
-			{Name: "initcheck", Result: Pass}, {Name: "synccheck", Result: Pass},
-		},
+// TestRead gives Read what is no evidence, each spoilt in one place; that of a stand-in first of
+// all.
+func TestRead(t *testing.T) {
+	attr := func(key, value string) string {
+		return `{"Action":"attr","Test":"TestDevice","Key":"` + key + `","Value":"` + value + `"}`
+	}
+	pass := func(test string) string { return `{"Action":"pass","Test":"` + test + `"}` }
+	const end = `{"Action":"pass","Elapsed":1.5}`
+	good := map[string]string{
+		"cuda": pass("TestMemory") + "\n" + end,
+		"gpu": strings.Join([]string{
+			attr("device", "NVIDIA H200"), attr("driver", "CUDA 13.0, 580.1"),
+			attr("kernels", strings.Repeat("0a", 32)), attr("challenge", strings.Repeat("b0", 32)),
+			`{"Action":"skip","Test":"TestStandin"}`,
+			pass("TestGoldens/p/blocks_of_6/g.pid"), pass("TestGoldens/p/blocks_of_6"),
+			pass("TestChallenge"), end,
+		}, "\n"),
+		"bench": end,
+	}
+	for _, tool := range []string{"memcheck", "racecheck", "initcheck", "synccheck"} {
+		good[tool] = pass("TestShort") + "\n" + end
+	}
+	read := func(steps map[string]string) (map[string]*Evidence, error) {
+		folder := fstest.MapFS{}
+		for step, events := range steps {
+			folder["H200/"+step+".json"] = &fstest.MapFile{Data: []byte(events + "\n")}
+		}
+		return Read(folder)
+	}
+	all, err := read(good)
+	want := Evidence{
+		"NVIDIA H200", "CUDA 13.0, 580.1", strings.Repeat("0a", 32), strings.Repeat("b0", 32), 1,
+	}
+	if err != nil || len(all) != 1 || *all["H200"] != want {
+		t.Fatalf("%+v, %v; want %+v", all["H200"], err, want)
+	}
+	for want, c := range map[string]struct{ step, old, new string }{
+		"device stand-in is not a GPU":             {"gpu", "NVIDIA H200", "stand-in"},
+		"device emulated is not a GPU":             {"gpu", "NVIDIA H200", "emulated"},
+		"it does not say the device":               {"gpu", `"device"`, `"devices"`},
+		"it does not say the driver":               {"gpu", `"driver"`, `"drivers"`},
+		"it does not say the kernels":              {"gpu", `"kernels"`, `"kernel"`},
+		"it does not say the challenge":            {"gpu", `"challenge"`, `"answer"`},
+		"no recording was reproduced":              {"gpu", "TestGoldens/", "TestOther/"},
+		"gpu.json:5: TestStandin failed":           {"gpu", `"skip"`, `"fail"`},
+		"gpu.json: it did not come to its end":     {"gpu", "\n" + end, ""},
+		"gpu.json: TestChallenge did not pass":     {"gpu", "TestChallenge", "TestX"},
+		"cuda.json: TestMemory did not pass":       {"cuda", pass("TestMemory"), ""},
+		"bench.json:1: the program failed":         {"bench", "pass", "fail"},
+		"racecheck.json: TestShort did not pass":   {"racecheck", pass("TestShort") + "\n", ""},
+		"memcheck.json:2: the program failed":      {"memcheck", `"pass","E`, `"fail","E`},
+		"initcheck.json: it did not come":          {"initcheck", "\n" + end, ""},
+		"synccheck.json:2: not an event":           {"synccheck", end, end[:9]},
+		"memcheck.json: it is not there":           {"memcheck", good["memcheck"], "-"},
+		"H200/cuda.json: it is not there: run `ma": {"cuda", good["cuda"], "-"},
+	} {
+		steps := maps.Clone(good)
+		if steps[c.step] = strings.ReplaceAll(good[c.step], c.old, c.new); c.new == "-" {
+			delete(steps, c.step)
+		} else if c.new == "" {
+			steps[c.step] = strings.TrimLeft(steps[c.step], "\n")
+		}
+		if _, err := read(steps); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
 	}
 }
 
@@ -85,113 +137,5 @@ func TestAnswer(t *testing.T) {
 	if answers["reference"] != want || answers["batched"] != want ||
 		answers["other kernels"] == want {
 		t.Errorf("answers %v", answers)
-	}
-}
-
-// TestRefused gives Check what is no evidence; that of a stand-in first of all.
-func TestRefused(t *testing.T) {
-	if err := good().Check(); err != nil {
-		t.Fatal(err)
-	}
-	for want, spoil := range map[string]func(*Evidence){
-		"device stand-in is not a GPU": func(e *Evidence) { e.Device = "stand-in" },
-		"device emulated is not a GPU": func(e *Evidence) { e.Device = "emulated" },
-		"no device":                    func(e *Evidence) { e.Device = "" },
-		"is not a hash":                func(e *Evidence) { e.Kernels = "main" },
-		`challenge "yes" is not`:       func(e *Evidence) { e.Challenge = "yes" },
-		"verdict":                      func(e *Evidence) { e.Verdict = Fail },
-		"no golden":                    func(e *Evidence) { e.Goldens = nil },
-		"no test":                      func(e *Evidence) { e.Tests = nil },
-		"TestX failed": func(e *Evidence) {
-			e.Tests = append(e.Tests, TestOutcome{Name: "TestX", Result: Fail})
-		},
-		"memcheck failed": func(e *Evidence) { e.Sanitizer[0].Result = Fail },
-		"racecheck was not run": func(e *Evidence) {
-			e.Sanitizer[1] = TestOutcome{Name: "racecheck", Result: NotRun}
-		},
-		"initcheck was not run": func(e *Evidence) { e.Sanitizer = e.Sanitizer[:2] },
-		`verdict "incomplete"`:  func(e *Evidence) { e.Verdict = Incomplete },
-		"date":                  func(e *Evidence) { e.Date = "today" },
-	} {
-		e := good()
-		spoil(e)
-		if err := e.Check(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want one with %q", err, want)
-		}
-	}
-}
-
-// TestJudge gives verdicts on what is there and what is not.
-func TestJudge(t *testing.T) {
-	for want, spoil := range map[string]func(*Evidence){
-		"pass":       func(*Evidence) {},
-		"pass ":      func(e *Evidence) { e.Others = []TestOutcome{{"profile", NotRun, "no ncu"}} },
-		"fail":       func(e *Evidence) { e.Sanitizer[1].Result = Fail },
-		"fail ":      func(e *Evidence) { e.Others = []TestOutcome{{"bench", Fail, "other bits"}} },
-		"incomplete": func(e *Evidence) { e.Sanitizer = e.Sanitizer[1:] },
-		"incomplete ": func(e *Evidence) {
-			e.Tests = append(e.Tests, TestOutcome{"TestLate", NotRun, "deadline"})
-		},
-		"rehearsal":     func(e *Evidence) { e.Device = "stand-in" },
-		"incomplete  ":  func(e *Evidence) { e.Goldens = nil },
-		"incomplete   ": func(e *Evidence) { e.Challenge = "" },
-	} {
-		e := good()
-		e.Verdict = ""
-		spoil(e)
-		if e.Judge(); e.Verdict != strings.TrimSpace(want) {
-			t.Errorf("verdict %q, want %q of %+v", e.Verdict, want, e)
-		}
-	}
-	// Whether the tests are done is no question of the rest.
-	for what, spoil := range map[string]func(*Evidence){
-		"":                   func(e *Evidence) { e.Sanitizer, e.Challenge = nil, "" },
-		"no tests":           func(e *Evidence) { e.Tests = nil },
-		"no goldens":         func(e *Evidence) { e.Goldens = nil },
-		"a test that failed": func(e *Evidence) { e.Tests[0].Result = Fail },
-		"a test was not run": func(e *Evidence) { e.Tests[0].Result = NotRun },
-	} {
-		e := good()
-		if spoil(e); e.Tested() != (what == "") {
-			t.Errorf("%s: tested is %v", what, e.Tested())
-		}
-	}
-	e := good()
-	Note(&e.Tests, TestOutcome{"TestGoldens", Fail, ""})
-	if len(e.Tests) != 1 || e.Tests[0].Result != Fail {
-		t.Errorf("a later outcome is not in the place of the earlier: %v", e.Tests)
-	}
-	e.Measure(Figure{Routes: 5, Kernel: 2})
-	e.Measure(Figure{Routes: 5, Kernel: 1})
-	e.Measure(Figure{Routes: 6, Kernel: 1})
-	if len(e.Figures) != 2 || e.Figures[0].Kernel != 1 {
-		t.Errorf("figures %+v", e.Figures)
-	}
-}
-
-func TestWriteRead(t *testing.T) {
-	dir := t.TempDir()
-	e := good()
-	file, err := e.Write(dir)
-	if err != nil || !strings.HasSuffix(file, "NVIDIA-H200.json") {
-		t.Fatalf("%s, %v", file, err)
-	}
-	all, err := Read(os.DirFS(dir))
-	if err != nil || len(all) != 1 || all["NVIDIA-H200.json"].Device != e.Device {
-		t.Errorf("%v, %v", all, err)
-	}
-	e.Device = "stand-in"
-	if _, err := e.Write(dir); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Read(os.DirFS(dir)); err == nil ||
-		!strings.Contains(err.Error(), "stand-in.json: device stand-in is not a GPU") {
-		t.Errorf("evidence of the stand-in is read: %v", err)
-	}
-	for name, data := range map[string]string{"other.json": `{"device":"x"}`, "damaged.json": "{"} {
-		if _, err := Read(fstest.MapFS{name: {Data: []byte(data)}}); err == nil ||
-			!strings.HasPrefix(err.Error(), name) {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/engines"
-	"lockstep/gpu/hardware"
 	"lockstep/gpu/module"
 	"lockstep/internal/want"
 	"lockstep/parity"
@@ -1003,7 +1002,8 @@ func TestEnvironment(t *testing.T) {
 // TestHardware: evidence is a run of these very kernels on a GPU that found nothing.
 func TestHardware(t *testing.T) {
 	root := t.TempDir()
-	kernels, folder := filepath.Join(root, "gpu", "kernels"), filepath.Join(root, "gpu", "hardware")
+	kernels := filepath.Join(root, "gpu", "kernels")
+	folder := filepath.Join(root, "gpu", "hardware", "H200")
 	hold := func(name string, require bool, outcome, why string) {
 		t.Helper()
 		g := &run{Config: Config{Root: root, RequireHardware: require}}
@@ -1015,61 +1015,56 @@ func TestHardware(t *testing.T) {
 			)
 		}
 	}
-	change := func(text string) {
+	write := func(dir, name, text string) {
 		t.Helper()
-		if err := errors.Join(os.MkdirAll(kernels, 0o777), os.MkdirAll(folder, 0o777),
-			os.WriteFile(filepath.Join(kernels, "rollout.cu"), []byte(text), 0o666)); err != nil {
+		if err := errors.Join(os.MkdirAll(dir, 0o777),
+			os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	change("first")
+	write(kernels, "rollout.cu", "first")
 	hold("nothing", true, verdict.Failed, "no recorded run")
 	hash, err := module.HashSources(os.DirFS(kernels))
 	if err != nil {
 		t.Fatal(err)
 	}
-	evidence := hardware.Evidence{
-		Device:  "NVIDIA H200",
-		Driver:  "CUDA 13.0",
-		Kernels: hash,
-		Date:    "2026-01-02",
-		Goldens: []string{"g00002.pid"},
-		Tests:   []hardware.TestOutcome{{Name: "TestGoldens", Result: hardware.Pass}},
-		Verdict: hardware.Pass,
-	}
-	if evidence.Challenge, err = answer(t.Context(), hash); err != nil {
+	answered, err := answer(t.Context(), hash)
+	if err != nil {
 		t.Fatal(err)
 	}
-	for _, tool := range hardware.Sanitizers() {
-		evidence.Sanitizer = append(
-			evidence.Sanitizer,
-			hardware.TestOutcome{Name: tool, Result: hardware.Pass},
-		)
+	evidence := func(device, challenge string) {
+		t.Helper()
+		passed := func(tests ...string) (text string) {
+			for _, test := range append(tests, "") { // the last is the program's
+				text += fmt.Sprintf("{\"Action\":\"pass\",\"Test\":%q}\n", test)
+			}
+			return text
+		}
+		said := ""
+		for key, value := range map[string]string{
+			"device": device, "driver": "CUDA 13.0", "kernels": hash, "challenge": challenge,
+		} {
+			said += fmt.Sprintf("{\"Action\":\"attr\",\"Key\":%q,\"Value\":%q}\n", key, value)
+		}
+		write(folder, "gpu.json", said+passed("TestGoldens/p/blocks/g", "TestChallenge"))
+		write(folder, "cuda.json", passed("TestMemory"))
+		for _, tool := range []string{"memcheck", "racecheck", "initcheck", "synccheck"} {
+			write(folder, tool+".json", passed("TestShort"))
+		}
 	}
-	if _, err := evidence.Write(folder); err != nil {
-		t.Fatal(err)
-	}
+	evidence("NVIDIA H200", answered)
 	hold("a run", true, verdict.Passed, "")
-	answered := evidence.Challenge
-	if evidence.Challenge, err = answer(t.Context(), strings.Repeat("0a", 32)); err != nil ||
-		evidence.Challenge == answered {
+	other, err := answer(t.Context(), strings.Repeat("0a", 32))
+	if err != nil || other == answered {
 		t.Fatalf("two challenges have the answer %s, %v", answered, err)
 	}
-	if _, err := evidence.Write(folder); err != nil {
-		t.Fatal(err)
-	}
+	evidence("NVIDIA H200", other)
 	hold("with the answer of other kernels", false, verdict.Failed, "")
-	evidence.Challenge = answered
-	if _, err := evidence.Write(folder); err != nil {
-		t.Fatal(err)
-	}
-	change("second")
+	evidence("NVIDIA H200", answered)
+	write(kernels, "rollout.cu", "second")
 	hold("of other kernels", true, verdict.Failed, "no recorded run of these kernels, ")
 	hold("not required", false, verdict.NotRun, "not required")
-	evidence.Device = "stand-in"
-	if _, err := evidence.Write(folder); err != nil {
-		t.Fatal(err)
-	}
+	evidence("stand-in", answered)
 	hold("a stand-in", false, verdict.Failed, "stand-in is not a GPU")
 	g := &run{Config: Config{Root: filepath.Join("..", "..")}}
 	if err := g.hardware(t.Context(), &verdict.Check{}); err != nil &&

@@ -34,7 +34,8 @@ func (g *run) hardware(ctx context.Context, c *verdict.Check) error {
 			Class:   "hardware",
 			Name:    file,
 			Outcome: verdict.Passed,
-			Message: runs[file].Device + " ran these kernels",
+			Message: fmt.Sprintf("%s ran these kernels, and %d recordings",
+				runs[file].Device, runs[file].Recordings),
 		}
 		if ran := runs[file].Kernels; ran != kernels {
 			k.Outcome, k.Message = verdict.NotApplicable, fmt.Sprintf(
@@ -45,7 +46,7 @@ func (g *run) hardware(ctx context.Context, c *verdict.Check) error {
 		} else if got := runs[file].Challenge; got != want {
 			k.Outcome, k.Message = verdict.Failed, fmt.Sprintf("the answer to the challenge of "+
 				"these kernels, %.12s, is not the reference's, %.12s: this was not computed, or "+
-				"not rightly; run `make gpu-test` on %s again", got, want, runs[file].Device)
+				"not rightly; run `make gpu-first` on %s again", got, want, runs[file].Device)
 		}
 		c.Cases = append(c.Cases, k)
 	}
@@ -53,7 +54,7 @@ func (g *run) hardware(ctx context.Context, c *verdict.Check) error {
 		return nil
 	}
 	why := fmt.Sprintf(
-		"no recorded run of these kernels, %.12s, on a GPU: run `make gpu-test` where one is",
+		"no recorded run of these kernels, %.12s, on a GPU: run `make gpu-first` where one is",
 		kernels,
 	)
 	if g.RequireHardware {
