@@ -40,7 +40,7 @@ def main():
     mean, spread = START.copy(), SPREAD.copy()
 
     def score(gains):
-        total = sim.rollout(routes, gains).costs[:, :, 2]
+        total = sim.rollout(routes, {"pidff": gains}).costs[:, :, 2]
         return np.exp(np.log(np.where(np.isnan(total), 1e9, total)).mean(axis=1))
 
     best, lowest = START, score(START)[0]

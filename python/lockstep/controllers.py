@@ -4,10 +4,10 @@
 ``"zero"``, ``"pid"``          the challenge's own controllers
 ``"pid_0.3_0.05_-0.1"``        a kind and its gains, as in reports
 ``"mine"``                     ``controllers/mine.py``, if no kind is called so
-``{"pid": array}``             gains of one kind, one controller or a row for each
-array (3,) or (K, 3)           gains P, I, D of PID controllers
-array (10,) or (K, 10)         gains of PID controllers with feed-forward, ``pidff``
-array (N, 400)                 a table: an action for each route and step from 100 on
+``{"pid": array}``             gains of a kind: one controller, or a row for each
+``{"pidff": array}``           the same of PID with feed-forward, (10,) or (K, 10)
+array (3,) or (K, 3)           gains P, I, D: short for ``{"pid": array}``
+``{"table": array}``           (N, 400), an action for each route and step from 100 on
 path to ``.json``, ``.onnx``   a policy file: gains, tables, networks
 :class:`Network`               a network, without a file
 path to ``.py``                a controller of the challenge's, as it is, in processes of its own
@@ -95,12 +95,14 @@ def specify(controllers: Any, routes: int) -> list[dict[str, Any]]:
     if isinstance(controllers, Network):
         return [controllers.specify()]
     if isinstance(controllers, Mapping):
-        return [spec for kind, gains in controllers.items() for spec in _gains(kind, gains)]
+        return [
+            spec for kind, values in controllers.items() for spec in _kind(kind, values, routes)
+        ]
     if isinstance(controllers, Sequence) and any(
-        isinstance(c, (str, os.PathLike, np.ndarray, Network)) for c in controllers
+        isinstance(c, (str, os.PathLike, np.ndarray, Network, Mapping)) for c in controllers
     ):
         return [spec for c in controllers for spec in specify(c, routes)]
-    return _numbers(controllers, routes)
+    return _pid(controllers)
 
 
 def _named(name: str) -> dict[str, Any]:
@@ -116,41 +118,40 @@ def _named(name: str) -> dict[str, Any]:
     return {"kind": name}
 
 
-def _numbers(controllers: Any, routes: int) -> list[dict[str, Any]]:
+def _pid(gains: Any) -> list[dict[str, Any]]:
+    """Controllers of an array alone, which has the gains of PID or is refused."""
     try:
-        if controllers is None or callable(controllers):
+        if gains is None or callable(gains):
             raise TypeError
-        array = np.asarray(controllers, dtype=np.float64)
+        array = np.asarray(gains, dtype=np.float64)
     except (TypeError, ValueError):
         raise TypeError(
-            f"controllers: {type(controllers).__name__}, want a name, a path, an array of gains, "
-            "or one of actions"
+            f"controllers: {type(gains).__name__}, want a name, a path, a function, a network, "
+            'an array of the gains P, I, D, or a kind with its array, {"pidff": array}'
         ) from None
     width = array.shape[-1] if array.ndim else 0
-    if width == TABLE_STEPS:
-        array = _rows(array, width)
+    if width != len(GAINS["pid"]):
+        widths = {kind: len(names) for kind, names in GAINS.items()} | {"table": TABLE_STEPS}
+        kinds = [kind for kind in widths if widths[kind] == width] or list(widths)
+        known = " or ".join(f'{{"{kind}": array}}' for kind in kinds)
+        raise ValueError(
+            f"controllers: an array of shape {array.shape} does not say of which kind it is: "
+            f"write {known}"
+        )
+    return _kind("pid", array, 0)
+
+
+def _kind(kind: Any, values: Any, routes: int) -> list[dict[str, Any]]:
+    """One controller for each row of gains of a kind, or one of a table of actions."""
+    array = np.asarray(values, dtype=np.float64)
+    if kind == "table":
+        array = _rows(array, TABLE_STEPS)
         if len(array) != routes:
             raise ValueError(f"controllers: actions for {len(array)} routes, want {routes}")
-        return [{"kind": "table", "tables": array.tolist()}]
-    kinds = [kind for kind, names in GAINS.items() if len(names) == width]
-    if len(kinds) > 1:
-        known = ", ".join(kinds)
-        raise ValueError(
-            f"controllers: {width} gains may be of {known}: say which, as {{{kinds[0]!r}: array}}"
-        )
-    if not kinds or array.ndim > 2 or not array.size:
-        shapes = ", ".join(f"(K, {len(names)})" for names in GAINS.values())
-        raise ValueError(
-            f"controllers: an array of shape {array.shape}, want {shapes} or (N, {TABLE_STEPS})"
-        )
-    return _gains(kinds[0], array)
-
-
-def _gains(kind: Any, gains: Any) -> list[dict[str, Any]]:
-    """One controller for each row of gains of a kind."""
+        return [{"kind": kind, "tables": array.tolist()}]
     if kind not in GAINS:
-        raise ValueError(f"controllers: kind {kind!r:.60}, want one of {', '.join(GAINS)}")
-    rows = _rows(np.asarray(gains, dtype=np.float64), len(GAINS[kind]))
+        raise ValueError(f"controllers: kind {kind!r:.60}, want one of {', '.join(GAINS)}, table")
+    rows = _rows(array, len(GAINS[kind]))
     return [{"kind": kind, "gains": row} for row in rows.tolist()]
 
 

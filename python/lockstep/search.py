@@ -98,7 +98,7 @@ def plan(
     ----------
     routes : Routes
         N routes of different names; their simulator computes.
-    start : str, path-like, array or Network
+    start : str, path-like, array, mapping or Network
         The controller whose actions the plan begins with.
     noise : {"route", "seeded", "expected"}
         What is tried under. With ``"route"`` the actions know the route's draws, which must be said
@@ -118,7 +118,7 @@ def plan(
     Returns
     -------
     numpy.ndarray
-        Shape (N, 400), which :meth:`lockstep.Simulator.rollout` takes as a controller.
+        Shape (N, 400), which :meth:`lockstep.Simulator.rollout` takes as ``{"table": actions}``.
     """
     spec = specify(start, len(routes))
     if len(spec) != 1:

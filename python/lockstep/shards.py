@@ -119,7 +119,7 @@ def plan(
         A folder that all machines see; made if it is not there.
     data : path-like or sequence of them
         Route files and folders of them; ``"own"`` are the project's.
-    controllers : str, path-like, array, or a sequence of these
+    controllers : str, path-like, array, mapping, or a sequence of these
         Names such as ``"pid"`` and ``"pid_0.3_0.05_-0.1"``, policy files, Python files, gains.
     shards : int
         In how many parts.

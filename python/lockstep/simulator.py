@@ -496,7 +496,7 @@ class Simulator(_native.Uncopied):
         ----------
         routes : Routes
             N routes of this simulator's.
-        controllers : str, path-like, array, callable, or a sequence of these
+        controllers : str, path-like, array, mapping, callable, or a sequence of these
             See :mod:`lockstep.controllers`. A callable goes alone.
         trajectory : bool
             Ask for the histories, too; rollouts then go on to the routes' ends.

@@ -130,7 +130,7 @@ def test_rewards_are_the_formula_and_sum_to_the_cost(sim, short_routes):
             total += reward
             rewards.append(reward)
         table = np.full((1, 400), np.float64(np.float32(0.3)))
-        result = sim.rollout(short_routes[[index]], table, trajectory=True)
+        result = sim.rollout(short_routes[[index]], {"table": table}, trajectory=True)
         before, *lataccel = result.lataccel[0, 0, 99:].tolist()
         target = short_routes[index].target_lataccel[100:].tolist()
         assert rewards == list(rewarded(target, lataccel, before))

@@ -100,7 +100,9 @@ def test_ppo_begins_with_a_teacher(tmp_path, sim, short_routes):
     spec.loader.exec_module(ppo)
     gains = np.array([0.2, 0.1, -0.05, 0.3, 0.2, -0.1, 0.1, 0.3, 0.2, 0.01])
     teacher = ppo.Feedforward(gains, len(short_routes))
-    mine, engine = (sim.rollout(short_routes, c, trajectory=True) for c in (teacher.update, gains))
+    mine, engine = (
+        sim.rollout(short_routes, c, trajectory=True) for c in (teacher.update, {"pidff": gains})
+    )
     assert mine.costs.tobytes() == engine.costs.tobytes()
     assert mine.action.tobytes() == engine.action.tobytes()
     observations, changes = ppo.taught(sim, short_routes, gains, 0.05)

@@ -189,11 +189,11 @@ class Calls(History):
         rng = np.random.default_rng(seed)
         if kind == "table":
             actions = rng.uniform(-2.5, 2.5, (n, 400))
-            return actions, [actions[i : i + 1] for i in range(n)]
+            return {"table": actions}, [{"table": actions[i : i + 1]} for i in range(n)]
         made = {
             "name": lambda: f"pid_{seed / 10}_0.05_-0.1",
             "gains": lambda: rng.normal(0, 0.2, 3),
-            "pidff": lambda: rng.normal(0, 0.1, 10),
+            "pidff": lambda: {"pidff": rng.normal(0, 0.1, 10)},
             "kind": lambda: {"pid": rng.normal(0, 0.2, 3)},
             "network": lambda: self.network(seed),
             "sees": lambda: self.network(seed, True),
@@ -229,8 +229,8 @@ class Calls(History):
         else:
             several = [self.policy(n) for _ in range(self.integer(1, 3, "controllers"))]
             given = [p for p, _ in several]
-            if len(given) == 1 or any(isinstance(p, dict) for p in given):
-                given, several = given[0], several[:1]
+            if len(given) == 1:
+                given = given[0]
             alone = [a for _, a in several]
         progress = (lambda *done: told.append(done)) if self.perhaps("progress") else None
         got = sim.rollout(sim.routes[index], given, trajectory, progress)

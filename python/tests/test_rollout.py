@@ -47,7 +47,7 @@ def test_goldens_of_the_own_network(name, controller):
 )
 def test_goldens(official, file):
     name, controller = file.stem.split(".", 1)
-    gains = [float(x) for x in controller.split("_")[1:]]
+    kind, *gains = controller.split("_")
     with lockstep.Simulator(
         engine="reference", profile=file.parent.name, model=official / "tinyphysics.onnx"
     ) as simulator:
@@ -55,7 +55,7 @@ def test_goldens(official, file):
             simulator,
             simulator.load(official / "routes" / f"{name}.csv"),
             file,
-            gains or controller,
+            {kind: [float(x) for x in gains]} if gains else controller,
         )
 
 
@@ -103,13 +103,13 @@ def test_shapes_and_names(sim, short_routes, tmp_path):
 def test_a_table_has_a_row_for_each_route(sim, short_routes):
     """Also where one route is there twice, with other actions."""
     table = np.random.default_rng(4).uniform(-2, 2, (3, 400))
-    got = sim.rollout(short_routes[[3, 3, 1]], table, trajectory=True)
+    got = sim.rollout(short_routes[[3, 3, 1]], {"table": table}, trajectory=True)
     for i, route in enumerate([3, 3, 1]):
-        want = sim.rollout(short_routes[[route]], table[[i]], trajectory=True)
+        want = sim.rollout(short_routes[[route]], {"table": table[[i]]}, trajectory=True)
         rows = short_routes.rows[route]
         assert got.costs[0, i].tobytes() == want.costs[0, 0].tobytes()
         assert got.action[0, i, :rows].tobytes() == want.action[0, 0].tobytes()
-    names = sim.rollout(short_routes[[3, 3, 1]], table[[1, 0, 2]]).controllers
+    names = sim.rollout(short_routes[[3, 3, 1]], {"table": table[[1, 0, 2]]}).controllers
     assert names != got.controllers
 
 
@@ -294,14 +294,26 @@ def test_progress_that_raises_ends_the_run(sim, routes):
     ("controllers", "kind", "message"),
     [
         ("pidd", ValueError, "pidd"),
-        ([1.0, 2.0], ValueError, r"shape \(2,\)"),
+        (
+            [1.0, 2.0],
+            ValueError,
+            r'\(2,\) .* write {"pid": array} or {"pidff": array} or {"table": array}$',
+        ),
+        (np.zeros(10), ValueError, r'shape \(10,\) .* write {"pidff": array}$'),
+        (np.zeros((5, 10)), ValueError, r'shape \(5, 10\) .* write {"pidff": array}$'),
+        (np.zeros((5, 400)), ValueError, r'shape \(5, 400\) .* write {"table": array}$'),
+        (["pid", np.zeros(10)], ValueError, r'write {"pidff": array}$'),
+        (0.5, ValueError, r"shape \(\) does not say"),
+        (np.zeros((2, 3, 3)), ValueError, r"shape \(2, 3, 3\), want \(K, 3\)"),
+        ({"table": np.zeros((2, 400))}, ValueError, "actions for 2 routes, want 5"),
+        ({"table": np.zeros((5, 40))}, ValueError, r"\(5, 40\), want \(K, 400\)"),
         (np.zeros((2, 3, 4)), ValueError, r"\(2, 3, 4\)"),
         ([[0.1, math.nan, 0]], ValueError, "nan"),
-        (np.array(["a", "b"]), TypeError, "array of gains"),
+        (np.array(["a", "b"]), TypeError, "an array of the gains P, I, D"),
         (None, TypeError, "NoneType"),
         ("nowhere.py", FileNotFoundError, "nowhere"),
         (np.zeros((0, 3)), ValueError, r"\(0, 3\)"),
-        ({"pidd": [0.1, 0.2, 0.3]}, ValueError, "kind 'pidd', want one of pid, pidff"),
+        ({"pidd": [0.1, 0.2, 0.3]}, ValueError, "kind 'pidd', want one of pid, pidff, table"),
         ({"pid": [0.1, 0.2]}, ValueError, r"shape \(2,\), want \(K, 3\)"),
     ],
 )

@@ -82,7 +82,10 @@ def test_gains_as_arrays(tmp_path, data, serial):
     )
     shards.run(tmp_path, np.int8(0))
     assert shards.merge(tmp_path).result.costs.tobytes() == serial.costs[:, :2].tobytes()
-    for wrong, message in [(np.zeros((2, 400)), "actions for 2 routes"), ([1.0], "shape")]:
+    for wrong, message in [
+        ({"table": np.zeros((2, 400))}, "actions for 2 routes"),
+        ([1.0], "shape"),
+    ]:
         with pytest.raises(ValueError, match=message):
             shards.plan(tmp_path / "none", data, wrong)
     with pytest.raises(TypeError, match="save the network"):

@@ -134,11 +134,11 @@ def test_policies_by_gains_and_tables(sim, routes, tmp_path):
     one = routes[:1]
     gains = [0.2, 0.1, -0.05, 0.1, 0.1, 0.0, 0.0, 0.5, 0.2, 0.01]
     (tmp_path / "mine.json").write_text(f'{{"policy": "pidff", "gains": {gains}}}')
-    result = sim.rollout(one, [np.array(gains), tmp_path / "mine.json"])
+    result = sim.rollout(one, [{"pidff": gains}, tmp_path / "mine.json"])
     assert result.errors == {}
     assert result.costs[0].tobytes() == result.costs[1].tobytes()
     pid = sim.rollout(one, "pid", trajectory=True)
-    table = sim.rollout(one, pid.action[0, :, 100:500])
+    table = sim.rollout(one, {"table": pid.action[0, :, 100:500]})
     assert table.costs.tobytes() == pid.costs.tobytes()
 
 
