@@ -240,7 +240,7 @@ gpu-test: gpu-bundle ## on a GPU: goldens, properties, challenge and compute-san
 
 .PHONY: gpu-bench
 gpu-bench: gpu-bundle ## on a GPU: time of 792 and 5,000 routes, PyTorch beside it; adds to gpu/hardware/<GPU>
-	build/gpu-bundle/run gpu/hardware bench
+	build/gpu-bundle/run gpu/hardware bench peer
 
 .PHONY: gpu-profile
 gpu-profile: gpu-bundle ## on a GPU: what ncu sees in one launch; adds to gpu/hardware/<GPU>

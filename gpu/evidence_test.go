@@ -6,6 +6,7 @@ import (
 
 	"lockstep/gpu/driver/emulated"
 	"lockstep/gpu/hardware"
+	"lockstep/gpu/module"
 	"lockstep/internal/want"
 )
 
@@ -21,6 +22,7 @@ func TestDevice(t *testing.T) {
 	t.Attr("driver", i.Driver)
 	t.Attr("compute_capability", fmt.Sprintf("%d.%d", i.Major, i.Minor))
 	t.Attr("kernels", i.Kernels)
+	t.Attr("module", module.Hash())
 	if i.Name == "" || i.Driver == "" || i.Kernels == "" {
 		t.Errorf("it says %+v", i)
 	}

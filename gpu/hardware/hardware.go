@@ -1,6 +1,6 @@
 // Package hardware reads what was run on real GPUs: a folder for each, which `make gpu-first`
-// writes (run.sh), with the events of `go test -json` of each step. The hash of the kernels'
-// sources among them tells whether later kernels still have that evidence.
+// writes (run.sh), with the events of `go test -json` of each step. The hashes of the kernels'
+// sources and of what was compiled of them tell whether later kernels still have that evidence.
 package hardware
 
 import (
@@ -20,6 +20,7 @@ import (
 type Evidence struct {
 	Device, Driver string
 	Kernels        string // hash of their sources: see module.HashSources
+	Module         string // of what was compiled of them: see module.Hash
 	Challenge      string // the answer to these kernels' challenge: see Answer
 	Recordings     int    // of the Python program that were reproduced, in a size of block each
 }
@@ -80,13 +81,15 @@ func read(folder fs.FS) (*Evidence, error) {
 		}
 	}
 	gpu := steps["gpu"]
-	for _, key := range []string{"device", "driver", "kernels", "challenge"} {
+	for _, key := range []string{"device", "driver", "kernels", "module", "challenge"} {
 		if gpu.says[key] == "" {
 			return nil, fmt.Errorf("gpu.json: it does not say the %s", key)
 		}
 	}
-	e := &Evidence{gpu.says["device"], gpu.says["driver"], gpu.says["kernels"],
-		gpu.says["challenge"], 0}
+	e := &Evidence{
+		Device: gpu.says["device"], Driver: gpu.says["driver"], Kernels: gpu.says["kernels"],
+		Module: gpu.says["module"], Challenge: gpu.says["challenge"],
+	}
 	for _, test := range gpu.passed {
 		if strings.HasPrefix(test, "TestGoldens/") && strings.Count(test, "/") == 3 {
 			e.Recordings++

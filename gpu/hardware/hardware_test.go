@@ -27,7 +27,7 @@ func TestEvidence(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, e := range all {
-		if e.Kernels == hash {
+		if e.Kernels == hash && e.Module == module.Hash() {
 			t.Logf("%s is of these kernels", name)
 		} else {
 			t.Logf("%s is of other kernels (%.12s): run `make gpu-first` on %s again", name,
@@ -51,7 +51,8 @@ func TestRead(t *testing.T) {
 		"cuda": pass("TestMemory") + "\n" + end,
 		"gpu": strings.Join([]string{
 			attr("device", "NVIDIA H200"), attr("driver", "CUDA 13.0, 580.1"),
-			attr("kernels", strings.Repeat("0a", 32)), attr("challenge", strings.Repeat("b0", 32)),
+			attr("kernels", strings.Repeat("0a", 32)), attr("module", "c1"),
+			attr("challenge", strings.Repeat("b0", 32)),
 			`{"Action":"skip","Test":"TestStandin"}`,
 			pass("TestGoldens/p/blocks_of_6/g.pid"), pass("TestGoldens/p/blocks_of_6"),
 			pass("TestChallenge"), end,
@@ -70,7 +71,8 @@ func TestRead(t *testing.T) {
 	}
 	all, err := read(good)
 	want := Evidence{
-		"NVIDIA H200", "CUDA 13.0, 580.1", strings.Repeat("0a", 32), strings.Repeat("b0", 32), 1,
+		"NVIDIA H200", "CUDA 13.0, 580.1", strings.Repeat("0a", 32), "c1", strings.Repeat("b0", 32),
+		1,
 	}
 	if err != nil || len(all) != 1 || *all["H200"] != want {
 		t.Fatalf("%+v, %v; want %+v", all["H200"], err, want)
@@ -81,9 +83,10 @@ func TestRead(t *testing.T) {
 		"it does not say the device":               {"gpu", `"device"`, `"devices"`},
 		"it does not say the driver":               {"gpu", `"driver"`, `"drivers"`},
 		"it does not say the kernels":              {"gpu", `"kernels"`, `"kernel"`},
+		"it does not say the module":               {"gpu", `"module"`, `"modules"`},
 		"it does not say the challenge":            {"gpu", `"challenge"`, `"answer"`},
 		"no recording was reproduced":              {"gpu", "TestGoldens/", "TestOther/"},
-		"gpu.json:5: TestStandin failed":           {"gpu", `"skip"`, `"fail"`},
+		"gpu.json:6: TestStandin failed":           {"gpu", `"skip"`, `"fail"`},
 		"gpu.json: it did not come to its end":     {"gpu", "\n" + end, ""},
 		"gpu.json: TestChallenge did not pass":     {"gpu", "TestChallenge", "TestX"},
 		"cuda.json: TestMemory did not pass":       {"cuda", pass("TestMemory"), ""},

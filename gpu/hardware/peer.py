@@ -1,8 +1,8 @@
 """The peer: the same batched rollouts in PyTorch, to be timed beside the kernels.
 
-    peer.py --data FOLDER [--device cuda] [--json]
+    peer.py --data FOLDER [--device cuda]
 
-The folder is what `record` writes for it: the network's weights as the kernels have
+The folder is what BenchmarkPeer of ./gpu writes for it: the network's weights as the kernels have
 them, the routes' columns, the draws. Steps 100 to 499 run the network, the last
 layer for the last position alone, in one CUDA graph for a step: the work that a
 cost-only launch of the kernels does, without their bits. A line for each mode says
@@ -326,20 +326,17 @@ def line(figure: dict[str, object]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help="folder that record has written")
+    parser.add_argument("--data", type=Path, required=True, help="what BenchmarkPeer has written")
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument(
         "--modes", nargs="+", choices=MODES, help="all on a GPU, fp32 on a CPU if not given"
     )
     parser.add_argument("--runs", type=int, default=3, help="of which the fastest counts")
-    parser.add_argument("--json", action="store_true", help="a line of JSON for each mode, too")
     args = parser.parse_args()
     cuda = args.device == "cuda"
     modes = args.modes or (list(MODES) if cuda else ["fp32"])
     for figure in figures(args.data, args.device, modes, WAYS if cuda else WAYS[:1], args.runs):
         print(line(figure), flush=True)
-        if args.json:
-            print(json.dumps(figure), flush=True)
 
 
 if __name__ == "__main__":

@@ -3,16 +3,20 @@
 # named, or all that have not passed yet, what is most wanted first. OUT/<GPU>/STEP.json gets what
 # each says, as events of `go test -json`; begun again with other kernels or another driver, it is
 # emptied. LOCKSTEP_DEADLINE is how many seconds all of it may take, 540 if not set. With
-# LOCKSTEP_REHEARSE=1 it also runs on the stand-in of a GPU, which is no evidence.
+# LOCKSTEP_REHEARSE=1 it also runs on the stand-in of a GPU, which is no evidence. The steps:
+# cuda gpu chosen profile racecheck memcheck initcheck synccheck ptx bench peer
 set -eu
-if [ $# = 0 ]; then sed -n '2,/^set/s/^# //p' "$0" >&2 && exit 2; fi
+usage() { sed -n '2,/^set/s/^# //p' "$0" >&2 && exit 2; }
+[ $# -gt 0 ] || usage
 begin=$(date +%s) deadline=${LOCKSTEP_DEADLINE:-540} failed=0 child=
 case $deadline in
 *[!0-9]*) echo "LOCKSTEP_DEADLINE=$deadline: want a number of seconds" >&2 && exit 2 ;;
 esac
-mkdir -p "$1"
-out=$(cd "$1" && pwd) && shift
+to=$1 && shift
 steps=$*
+for step in $steps; do grep "^# cuda " "$0" | grep -qw -- "$step" || usage; done
+mkdir -p "$to"
+out=$(cd "$to" && pwd)
 cd "$(dirname "$0")"
 for packed in *.gz; do
   file=${packed%.gz}
@@ -22,7 +26,7 @@ chmod +x ./*.test test2json
 export LOCKSTEP_REQUIRE_GPU=1 LOCKSTEP_GOLDENS="$PWD/goldens" PATH="$PATH:/usr/local/cuda/bin"
 
 # Which device, which kernels.
-if ! says=$(./gpu.test -test.run='^TestDevice$' -test.v); then echo "$says" >&2 && exit 1; fi
+if ! says=$(timeout -s KILL "$deadline" ./gpu.test -test.run='^TestDevice$' -test.v); then echo "$says" >&2 && exit 1; fi
 identity=$(echo "$says" | sed -n 's/^=== ATTR  TestDevice //p')
 device=$(echo "$identity" | sed -n 's/^device //p')
 echo "$identity"
@@ -51,8 +55,9 @@ wanted() {
   command -v "$2" > /dev/null || { echo "== $1: not run, there is no $2" && return 1; }
 }
 
-# passed STEP: a test or a benchmark began, and the program ended well.
+# passed STEP: a test or a benchmark began, and the program ended well; or there is ncu's report.
 passed() {
+  if [ "$1" = profile ]; then [ -f "$folder/profile.ncu-rep" ] && return; fi
   grep -qs '"Test":' "$folder/$1.json" &&
     tail -n 1 "$folder/$1.json" | grep -q '"Action":"pass",[^{]*"Elapsed"'
 }
@@ -71,7 +76,7 @@ step() {
   wanted "$name" "$1" || return 0
   echo "== $name, $seconds s at most: $*"
   timeout -s KILL "$seconds" ./test2json -t -p "$name" "$@" > "$pipe" & child=$!
-  tee "$folder/$name.json" < "$pipe" | sed -un 's/\\n"}$//; s/.*"Output":"//p'
+  tee "$folder/$name.json" < "$pipe" | sed -un 's/\\n"}$//; s/\\t/\t/g; s/.*"Output":"//p'
   wait $child || true
   if passed "$name"; then
     echo "== $name: pass, $(($(date +%s) - begin)) s after the beginning"
@@ -94,16 +99,25 @@ tests=-test.v=test2json
 benchmark="-test.run=^\$ -test.benchtime=1x"
 step cuda 3 ./cuda.test $tests
 step gpu 25 ./gpu.test $tests
-step chosen 6 ./gpu.test $tests $benchmark -test.count=3 '-test.bench=^BenchmarkRollouts$/^pid$/chosen'
+step chosen 6 ./gpu.test $tests $benchmark -test.count=3 \
+  '-test.bench=^BenchmarkRollouts$/^pid$/chosen'
 if wanted profile ncu; then # no proof, so without events
-  report=$folder/profile
-  timeout -s KILL "$(limit 12)" ncu --set full --clock-control none --launch-count 1 --kill yes \
-    -f -o "$report" ./gpu.test $benchmark '-test.bench=^BenchmarkRollouts$/^pid$/6_by_256/792' & child=$!
+  seconds=$(limit 12) report=$folder/profile
+  echo "== profile, $seconds s at most"
+  rm -f "$report".*
+  timeout -s KILL "$seconds" ncu --set full --clock-control none --launch-count 1 --kill yes -f \
+    -o "$report" ./gpu.test $benchmark \
+    '-test.bench=^BenchmarkRollouts$/^pid$/6_by_256/792' & child=$!
   wait $child || true # killed as it was told, it ends with an error; the report tells
-  ncu --import "$report.ncu-rep" --page details | gzip > "$report.details.txt.gz"
-  ncu --import "$report.ncu-rep" --page source --csv | gzip > "$report.source.csv.gz"
+  if passed profile; then
+    ncu --import "$report.ncu-rep" --page details | gzip > "$report.details.txt.gz"
+    ncu --import "$report.ncu-rep" --page source --csv | gzip > "$report.source.csv.gz"
+  else
+    echo "== profile: not run, ncu wrote no report"
+  fi
 fi
 for tool in racecheck memcheck initcheck synccheck; do sanitize $tool; done
 step ptx 10 env LOCKSTEP_KERNELS=ptx ./gpu.test $tests '-test.run=^TestShort$/blocks_of_6$'
-step bench 100 ./gpu.test $tests $benchmark -test.count=3 -test.bench=.
+step bench 100 ./gpu.test $tests $benchmark -test.count=3 '-test.bench=^BenchmarkRollouts$'
+step peer 100 ./gpu.test $tests $benchmark '-test.bench=^BenchmarkPeer$'
 exit $failed

@@ -79,6 +79,8 @@ func TestRun(t *testing.T) {
 		"cuda.test":         short,
 		"gpu.test":          device + `echo "with $LOCKSTEP_KERNELS $*"` + "\n" + short,
 		"compute-sanitizer": `[ "$2" = memcheck ] && { sleep 400 & sleep 400; }` + "\n" + short,
+		"ncu": `[ "$1" = --import ] && cat "$2" && exit
+while [ $# -gt 0 ]; do [ "$1" = -o ] && echo seen > "$2.ncu-rep"; shift; done; exit 1`,
 	}), t.TempDir()
 	begin := time.Now()
 	said, err := start(t, dir, "20", out)
@@ -86,10 +88,14 @@ func TestRun(t *testing.T) {
 		t.Fatalf("%v after %v: %s", err, time.Since(begin), said)
 	}
 	inOrder(
-		t, said, "cuda: pass", "gpu: pass", "chosen: pass", "profile: not run, there is no ncu",
+		t, said, "cuda: pass", "gpu: pass", "chosen: pass", "profile, 2 s at most",
 		"racecheck: pass", "memcheck: not run to its end", "initcheck: pass", "synccheck: pass",
-		"ptx: pass", "bench, ",
+		"ptx: pass", "bench: pass", "peer: pass",
 	)
+	page := filepath.Join(out, "NVIDIA-T", "profile.source.csv.gz")
+	if text, err := exec.Command("gzip", "-dc", page).Output(); string(text) != "seen\n" {
+		t.Errorf("ncu's page has %q, %v", text, err)
+	}
 	if !strings.Contains(said, "with ptx -test.v=test2json -test.run=^TestShort$/blocks_of_6$") {
 		t.Errorf("the PTX was not chosen: %s", said)
 	}
@@ -101,7 +107,9 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inOrder(t, said, "gpu: has passed before", "racecheck: has passed", "memcheck, 2 s at most")
+	inOrder(
+		t, said, "gpu: has passed before", "profile: has", "racecheck: has", "memcheck, 2 s",
+	)
 	t.Setenv("KERNELS", "two")
 	said, _ = start(t, dir, "20", out, "cuda")
 	files, err := filepath.Glob(filepath.Join(out, "*", "*"))
@@ -163,11 +171,16 @@ func TestSanitize(t *testing.T) {
 		"other bits":  {"echo '--- FAIL: TestShort (0.1s)'; exit 1", "fail", false},
 		"unsupported": {"echo '========= Error: Device not supported.'; exit 1", "fail", false},
 		"no test":     {"echo PASS", "not run", true},
+		"no tool":     {"", "not run, there is no compute-sanitizer", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := bundle(t, map[string]string{
-				"cuda.test": short, "gpu.test": device, "compute-sanitizer": c.says,
-			})
+			programs := map[string]string{"cuda.test": short, "gpu.test": device}
+			if c.says != "" {
+				programs["compute-sanitizer"] = c.says
+			} else if path, err := exec.LookPath("compute-sanitizer"); err == nil {
+				t.Skipf("a machine with %s lacks nothing", path)
+			}
+			dir := bundle(t, programs)
 			said, err := start(t, dir, "60", t.TempDir(), "racecheck")
 			if (err == nil) != c.ok || !strings.Contains(said, "== racecheck: "+c.result) {
 				t.Errorf("%v, want %s: %s", err, c.result, said)
@@ -176,13 +189,25 @@ func TestSanitize(t *testing.T) {
 	}
 }
 
-// TestDeadline: a deadline that is no number of seconds is refused, before anything runs.
-func TestDeadline(t *testing.T) {
-	for _, deadline := range []string{"9m", "-1"} {
-		said, err := start(t, bundle(t, map[string]string{"cuda.test": ""}), deadline, t.TempDir())
-		if err == nil || !strings.Contains(said, "LOCKSTEP_DEADLINE="+deadline+": want a number") {
-			t.Errorf("%v: %s", err, said)
+// TestRefused: a deadline that is no number of seconds and a step that there is not are refused,
+// before anything runs.
+func TestRefused(t *testing.T) {
+	dir := bundle(t, map[string]string{"cuda.test": short, "gpu.test": device})
+	for _, c := range []struct{ deadline, step, want string }{
+		{"9m", "cuda", "LOCKSTEP_DEADLINE=9m: want a number"},
+		{"-1", "cuda", "LOCKSTEP_DEADLINE=-1: want a number"},
+		{"60", "tests", "run OUT [STEP...] runs"},
+		{"60", "sanitize", "cuda gpu chosen profile racecheck"},
+		{"60", "check", "run OUT [STEP...] runs"},
+	} {
+		out := filepath.Join(t.TempDir(), "out")
+		said, err := start(t, dir, c.deadline, out, c.step)
+		if _, made := os.Stat(out); err == nil || made == nil || !strings.Contains(said, c.want) {
+			t.Errorf("%v, want %q: %s", err, c.want, said)
 		}
+	}
+	if said, err := start(t, dir, "60"); err == nil || !strings.Contains(said, "run OUT [STEP") {
+		t.Errorf("%v: %s", err, said)
 	}
 }
 

@@ -5,6 +5,7 @@ package module
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -67,6 +68,9 @@ func ReadManifest() (Manifest, error) {
 	}
 	return m, nil
 }
+
+// Hash is that of the manifest, and so of the compiled kernels and all that they were made of.
+func Hash() string { return fmt.Sprintf("%x", sha256.Sum256(manifest)) }
 
 // PTX is for any GPU of compute capability 8.0 or newer.
 func PTX() (string, error) { return texts.ptx() }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -1023,6 +1024,7 @@ func TestHardware(t *testing.T) {
 		}
 	}
 	write(kernels, "rollout.cu", "first")
+	write(filepath.Join(root, "gpu", "module"), "manifest.json", "first")
 	hold("nothing", true, verdict.Failed, "no recorded run")
 	hash, err := module.HashSources(os.DirFS(kernels))
 	if err != nil {
@@ -1043,6 +1045,7 @@ func TestHardware(t *testing.T) {
 		said := ""
 		for key, value := range map[string]string{
 			"device": device, "driver": "CUDA 13.0", "kernels": hash, "challenge": challenge,
+			"module": fmt.Sprintf("%x", sha256.Sum256([]byte("first"))),
 		} {
 			said += fmt.Sprintf("{\"Action\":\"attr\",\"Key\":%q,\"Value\":%q}\n", key, value)
 		}
@@ -1061,6 +1064,10 @@ func TestHardware(t *testing.T) {
 	evidence("NVIDIA H200", other)
 	hold("with the answer of other kernels", false, verdict.Failed, "")
 	evidence("NVIDIA H200", answered)
+	write(filepath.Join(root, "gpu", "module"), "manifest.json", "second")
+	hold("compiled otherwise", true, verdict.Failed, "no recorded run of these kernels, ")
+	write(filepath.Join(root, "gpu", "module"), "manifest.json", "first")
+	hold("as it was", true, verdict.Passed, "")
 	write(kernels, "rollout.cu", "second")
 	hold("of other kernels", true, verdict.Failed, "no recorded run of these kernels, ")
 	hold("not required", false, verdict.NotRun, "not required")

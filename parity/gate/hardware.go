@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -24,6 +25,11 @@ func (g *run) hardware(ctx context.Context, c *verdict.Check) error {
 	if err != nil {
 		return err
 	}
+	manifest, err := os.ReadFile(filepath.Join(g.Root, "gpu", "module", "manifest.json"))
+	if err != nil {
+		return err
+	}
+	compiled := fmt.Sprintf("%x", sha256.Sum256(manifest)) // module.Hash there
 	folder := filepath.Join(g.Root, "gpu", "hardware")
 	runs, err := hardware.Read(os.DirFS(folder))
 	if err != nil {
@@ -37,9 +43,10 @@ func (g *run) hardware(ctx context.Context, c *verdict.Check) error {
 			Message: fmt.Sprintf("%s ran these kernels, and %d recordings",
 				runs[file].Device, runs[file].Recordings),
 		}
-		if ran := runs[file].Kernels; ran != kernels {
+		if ran := runs[file]; ran.Kernels != kernels || ran.Module != compiled {
 			k.Outcome, k.Message = verdict.NotApplicable, fmt.Sprintf(
-				"%s ran other kernels, %.12s", runs[file].Device, ran,
+				"%s ran other kernels, %.12s, compiled to %.12s", ran.Device, ran.Kernels,
+				ran.Module,
 			)
 		} else if want, err := answer(ctx, kernels); err != nil {
 			return err
