@@ -327,6 +327,7 @@ def test_gains_of_any_layout(sim, short_routes):
     gains = np.array([[0.2, 0.1, -0.05], [0.3, 0.05, 0.0]])
     want = sim.rollout(short_routes, gains).sha256
     assert sim.rollout(short_routes, {"pid": gains}).sha256 == want
+    assert sim.rollout(short_routes, [{"pid": row} for row in gains]).sha256 == want
     wide = np.zeros((2, 6))
     wide[:, ::2] = gains
     frozen = gains.copy()
