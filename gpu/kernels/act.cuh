@@ -41,24 +41,24 @@ __device__ __forceinline__ const double *column(const Launch &launch, int of) {
   }
 }
 
-// What act keeps in the buffer of the scores.
+// An ActBuffer is what act keeps of a block's routes in the buffer of the scores.
 template <int R>
-struct Acting {
-  Acted acted[R];
+struct ActBuffer {
+  NetworkCommand command[R];
   Actor network[R];  // copied, so that no layer waits for where it is
-  float actor[R][kActor], softplus[R][kActor];
+  float answer[R][kActor], softplus[R][kActor];  // of the network
 };
-static_assert(sizeof(Acting<1>) <= 4 * Block<1>::kScores &&
-                  sizeof(Acting<6>) <= 4 * Block<6>::kScores,
+static_assert(sizeof(ActBuffer<1>) <= 4 * Block<1>::kScores &&
+                  sizeof(ActBuffer<6>) <= 4 * Block<6>::kScores,
               "it fits there");
 
-// decide turns a network's answer into a command. before is the command of the step before.
-__noinline__ __device__ void decide(const Launch &launch, const Drive &d, int64_t step,
-                                    double scale, double before, int64_t sampled,
-                                    const float *observation, int seen, const float *actor,
-                                    const float *sp, Acted &acted) {
-  acted.command = 0.0;  // control reads it before it asks for nan
-  if (acted.nan >= 0) return;
+// decide_command turns a network's answer into a command. before is the command of the step before.
+__noinline__ __device__ void decide_command(const Launch &launch, const Drive &d, int64_t step,
+                                            double scale, double before, int64_t sampled,
+                                            const float *observation, int seen, const float *actor,
+                                            const float *sp, NetworkCommand &answer) {
+  answer.command = 0.0;  // control_step reads it before it asks for nan
+  if (answer.nan >= 0) return;
   double raw;
   float variate;
   if (sampled != 0) {
@@ -70,7 +70,7 @@ __noinline__ __device__ void decide(const Launch &launch, const Drive &d, int64_
     variate = static_cast<float>((raw + 1.0) / 2.0);
   }
   const double change = clip(__dmul_rn(raw, scale), -0.5, 0.5);
-  acted.command = clip(before + change, -kSteerMax, kSteerMax);
+  answer.command = clip(before + change, -kSteerMax, kSteerMax);
   if (launch.variate != nullptr && step < kCostEnd) {
     const int64_t at = d.j * kTableSteps + step - kControlStart;
     launch.variate[at] = variate;
@@ -101,12 +101,13 @@ __device__ __forceinline__ int first_nan(const float *observation, int elements)
   return first;
 }
 
-// see computes what is declared, for the routes whose bits are set: to row R + r, from the other
-// observation in row r. It ends with a barrier.
+// observe_declared computes what networks declare to see, for the routes whose bits are set: to row
+// R + r, from the other observation in row r. It ends with a barrier.
 template <int R>
-__noinline__ __device__ void see(const Launch &launch, const Drive *drives, int64_t step,
-                                 const Actor *network, unsigned declared, float *observation) {
-  each(R * kMaxWidth, [&](int item) {
+__noinline__ __device__ void observe_declared(const Launch &launch, const Drive *drives,
+                                              int64_t step, const Actor *network,
+                                              unsigned declared, float *observation) {
+  parallel_for(R * kMaxWidth, [&](int item) {
     const int r = item / kMaxWidth, i = item % kMaxWidth;
     if ((declared >> r & 1) == 0 || i >= network[r].layer[0].inputs) return;
     const float *other = observation + r * kActStride;
@@ -127,22 +128,22 @@ __noinline__ __device__ void finish_layer(float *out, const float *in, const Lay
   const float *bias = l.weights + inputs * outputs;
   float *panel = out + R * kActStride;
   __syncthreads();
-  each_last<R>(outputs, [&](int r, int column) {
+  parallel_for_rows<R>(outputs, [&](int r, int column) {
     out[r * kActStride + column] += __ldg(bias + column);
   });
 #pragma unroll 1
   for (int from = kSumPanel; from < inputs; from += kSumPanel) {
     const int k = inputs - from < kSumPanel ? inputs - from : kSumPanel;
-    last_product<R, 4>(panel, kActStride, in + from, kActStride, l.weights + from * kPanel, inputs,
-                       k, outputs, nullptr, kReady);
+    matmul_few_rows<R, 4>(OutRows{panel, kActStride}, InRows{in + from, kActStride},
+                          PackedWeights{l.weights + from * kPanel, k, outputs, inputs});
     __syncthreads();
-    each_last<R>(outputs, [&](int r, int column) {
+    parallel_for_rows<R>(outputs, [&](int r, int column) {
       out[r * kActStride + column] += panel[r * kActStride + column];
     });
     __syncthreads();
   }
   const bool tanh = l.tanh != 0;
-  each_last<R>(outputs, [&](int r, int column) {
+  parallel_for_rows<R>(outputs, [&](int r, int column) {
     float *y = out + r * kActStride + column;
     *y = tanh ? hyperbolic_tangent(*y) : *y > 0.0f ? *y : 0.0f;
   });
@@ -151,11 +152,12 @@ __noinline__ __device__ void finish_layer(float *out, const float *in, const Lay
 
 // act computes what the networks of the block's jobs answer at a step from kControlStart
 // on. observation, even and odd are (2, R, kActStride), of buffers that are free; those of
-// the first threads may use what they find in acting.acted until they come to a barrier.
+// the first threads may use what they find in buffer.command until they come to a barrier.
 // The pointers come one by one, so that the compiler knows where they point.
 template <int R>
 __noinline__ __device__ void act(const Launch &launch, const Drive *drives, int64_t step,
-                                 Acting<R> &acting, float *observation, float *even, float *odd) {
+                                 ActBuffer<R> &buffer, float *observation, float *even,
+                                 float *odd) {
   __syncthreads();  // everybody is done with the last step
   unsigned act = 0;
   for (int r = 0; r < R; r++)
@@ -174,12 +176,12 @@ __noinline__ __device__ void act(const Launch &launch, const Drive *drives, int6
     sampled = launch.job[d.j].sampled;
   }
   // The scalars take long; the threads that have none do the rest.
-  each(R * kScalars, [&](int item) {
+  parallel_for(R * kScalars, [&](int item) {
     const int r = item / kScalars, i = item % kScalars;
     if ((act >> r & 1) != 0)
       observation[r * kActStride + i] = observed_scalar(view_of(launch, drives[r]), step, i);
   });
-  each_behind(R * kScalars, kObservation - kScalars, [&](int item) {
+  parallel_for_after(R * kScalars, kObservation - kScalars, [&](int item) {
     const Element e = element(step, kScalars + item);
     const double *of = column(launch, e.column);
     double x[R];  // all of them are on their way at once
@@ -198,25 +200,26 @@ __noinline__ __device__ void act(const Launch &launch, const Drive *drives, int6
     }
   });
   enum { kWords = sizeof(Actor) / sizeof(int64_t) };
-  each_behind(R * kScalars, R * kWords, [&](int item) {
+  parallel_for_after(R * kScalars, R * kWords, [&](int item) {
     const int r = item / kWords, i = item % kWords;
     if ((act >> r & 1) != 0)
-      reinterpret_cast<int64_t *>(acting.network + r)[i] =
+      reinterpret_cast<int64_t *>(buffer.network + r)[i] =
           reinterpret_cast<const int64_t *>(drives[r].actor)[i];
   });
   __syncthreads();
 
   unsigned declared = 0;
   for (int r = 0; r < R; r++)
-    declared |= (act >> r & 1) != 0 && acting.network[r].declared != 0 ? 1u << r : 0u;
-  if (declared != 0) see<R>(launch, drives, step, acting.network, declared, observation);
+    declared |= (act >> r & 1) != 0 && buffer.network[r].declared != 0 ? 1u << r : 0u;
+  if (declared != 0)
+    observe_declared<R>(launch, drives, step, buffer.network, declared, observation);
   const auto seen_by = [&](int r) {
     return observation + ((declared >> r & 1) != 0 ? R + r : r) * kActStride;
   };
 
   // The last threads have no columns in a layer of 256.
   if (const int r = t.count - 1 - t.index; r < R && (act >> r & 1) != 0) {
-    const Actor &network = acting.network[r];
+    const Actor &network = buffer.network[r];
     int nan = -1;
     if (network.declared == 0 || network.contract != 0)
       nan = first_nan(observation + r * kActStride, kObservation);
@@ -224,7 +227,7 @@ __noinline__ __device__ void act(const Launch &launch, const Drive *drives, int6
       nan = nan >= 0 ? kMaxWidth + nan
                      : first_nan(seen_by(r), static_cast<int>(network.layer[0].inputs));
     }
-    acting.acted[r].nan = nan;
+    buffer.command[r].nan = nan;
   }
 #pragma unroll 1
   for (unsigned left = act; left != 0;) {
@@ -233,58 +236,63 @@ __noinline__ __device__ void act(const Launch &launch, const Drive *drives, int6
     unsigned rows = 0;
     for (int r = 0; r < R; r++) {
       if ((left >> r & 1) == 0 || (from != nullptr && drives[r].actor != from)) continue;
-      if (from == nullptr) network = acting.network + r;
+      if (from == nullptr) network = buffer.network + r;
       from = drives[r].actor;
       rows |= 1u << r;
     }
     left &= ~rows;
     const float *in = observation + (network->declared != 0 ? R * kActStride : 0);
     float *out = even;
-    Begin begin = kReady;
+    Start start = kFirstHalf;
     const Layer *l = network->layer, *last = l + network->layers - 1;
 #pragma unroll 1
     for (; l != last; l++) {
       const int inputs = static_cast<int>(l->inputs), outputs = static_cast<int>(l->outputs);
       const bool whole = inputs <= kSumPanel && l->tanh == 0;
-      last_product<R, 4>(out, kActStride, in, kActStride, l->weights, inputs,
-                         inputs < kSumPanel ? inputs : kSumPanel, outputs,
-                         whole ? l->weights + inputs * outputs : nullptr, begin);
+      matmul_few_rows<R, 4>(
+          OutRows{out, kActStride}, InRows{in, kActStride},
+          PackedWeights{l->weights, inputs < kSumPanel ? inputs : kSumPanel, outputs, inputs},
+          whole ? l->weights + inputs * outputs : nullptr, start);
       if (!whole) finish_layer<R>(out, in, *l);
       in = out;
       out = out == even ? odd : even;
-      begin = !whole ? kReady : begin == kSecondHalf ? kFirstHalf : kSecondHalf;
+      // finish_layer ended with a barrier. Of another layer half of the threads still writes.
+      start = !whole                            ? kFirstHalf
+              : start == kSecondHalfAwaitsInput ? kFirstHalfAwaitsInput
+                                                : kSecondHalfAwaitsInput;
     }
     const int inputs = static_cast<int>(l->inputs);
 #pragma unroll 1
     for (int from = 0; from < inputs; from += kSumPanel) {
       const int k = inputs - from < kSumPanel ? inputs - from : kSumPanel;
-      last_product<R, 1>(out, kActStride, in + from, kActStride, l->weights + from * kPanel, inputs,
-                         k, kActor, nullptr, begin);
+      matmul_few_rows<R, 1>(OutRows{out, kActStride}, InRows{in + from, kActStride},
+                            PackedWeights{l->weights + from * kPanel, k, kActor, inputs}, nullptr,
+                            start);
       __syncthreads();
-      each(R * kActor, [&](int item) {
+      parallel_for(R * kActor, [&](int item) {
         const int r = item / kActor, i = item % kActor;
         if ((rows >> r & 1) == 0) return;
-        const float before = from > 0 ? acting.actor[r][i]
+        const float before = from > 0 ? buffer.answer[r][i]
                                       : __ldg(l->weights +
                                               inputs * static_cast<int>(l->outputs) + i);
-        acting.actor[r][i] = out[r * kActStride + i] + before;
+        buffer.answer[r][i] = out[r * kActStride + i] + before;
       });
-      begin = kReady;
+      start = kFirstHalf;
       if (from + k < inputs) __syncthreads();
     }
     if (left != 0) __syncthreads();
   }
-  each(R * kActor, [&](int item) {
+  parallel_for(R * kActor, [&](int item) {
     const int r = item / kActor, i = item % kActor;
-    if ((act >> r & 1) != 0) acting.softplus[r][i] = softplus(acting.actor[r][i]);
+    if ((act >> r & 1) != 0) buffer.softplus[r][i] = softplus(buffer.answer[r][i]);
   });
   __syncthreads();
   if (decides) {
     const int r = t.index;
     const int seen =
-        (declared >> r & 1) != 0 ? static_cast<int>(acting.network[r].declared) : kObservation;
-    decide(launch, drives[r], step, acting.network[r].scale, before, sampled,
-           seen_by(r), seen, acting.actor[r], acting.softplus[r], acting.acted[r]);
+        (declared >> r & 1) != 0 ? static_cast<int>(buffer.network[r].declared) : kObservation;
+    decide_command(launch, drives[r], step, buffer.network[r].scale, before, sampled,
+           seen_by(r), seen, buffer.answer[r], buffer.softplus[r], buffer.command[r]);
   }
 }
 

@@ -68,10 +68,10 @@ __device__ __forceinline__ double table_action(const double *actions, int64_t st
 }
 
 // command gives the policy's answer, before clipping, and tells whether the kernel has
-// such a policy. acted is a network's answer.
+// such a policy. network has a network's answer.
 template <bool Policies>
 __device__ __forceinline__ bool command(const Launch &launch, Drive &d, int64_t step,
-                                        const Acted *acted, double *answer) {
+                                        const NetworkCommand *network, double *answer) {
   const Job &job = launch.job[d.j];
   switch (job.kind) {
     case kZero:
@@ -90,7 +90,7 @@ __device__ __forceinline__ bool command(const Launch &launch, Drive &d, int64_t 
         *answer = pidff(launch, d, step);
         return true;
       case kNetwork:
-        *answer = step < kControlStart ? 0.0 : acted->command;
+        *answer = step < kControlStart ? 0.0 : network->command;
         return true;
       case kTable:
         *answer = table_action(job.table, step);

@@ -1,5 +1,4 @@
-// What a block's threads keep of its jobs, in shared memory: registers are dear while
-// the network runs.
+// The state of a block's jobs, in shared memory: registers are dear while the network runs.
 #pragma once
 
 #include "launch.h"
@@ -7,10 +6,11 @@
 
 namespace lockstep {
 
-// A Drive is the job of one of the block's first threads, which alone writes it.
+// A Drive is the state of a job while it is rolled out. One thread of the block owns it, which
+// alone writes it.
 struct Drive {
-  int64_t j;           // job
-  int64_t base;        // of its histories: j·S
+  int64_t j;           // index of the job
+  int64_t base;        // where its histories begin in Launch.lataccel and such: j·S
   int64_t first_row;   // of its route in the columns
   int64_t rows;        // of its route
   int64_t end;         // one past its last step
@@ -32,10 +32,10 @@ __device__ __forceinline__ TraceStep *traced(const Launch &launch, int64_t j, in
   return launch.trace + j * (launch.trace_end - launch.trace_first) + (step - launch.trace_first);
 }
 
-// Acted is how a job's network acts in a step, see act.cuh.
-struct Acted {
+// A NetworkCommand is what a job's network answers in a step, see act.cuh.
+struct NetworkCommand {
   double command;
-  int64_t nan;  // element of the observation, or -1
+  int64_t nan;  // the first element of the observation that is NaN: then there is none; or -1
 };
 
 }  // namespace lockstep

@@ -3,7 +3,12 @@
 // over increasing k, of one thread, so that no bit depends on how many threads
 // there are or which routes share the block.
 //
-// Between two barriers no thread reads what another writes.
+// From top to bottom: how a block's threads share work, the two matmuls (of all positions, and
+// of a few rows), embedding, layer norm, attention, MLP, the last layer, and the forward pass.
+// In the last layer only the last position is needed, as only its logits are used.
+//
+// A product is a·W, of shapes (rows, K) and (K, columns). W is packed in panels of 16 columns
+// (weights.h). Between two barriers no thread reads what another writes.
 #pragma once
 
 #include "layout.cuh"
@@ -16,18 +21,42 @@ namespace lockstep {
 // 20·r + i is position i of route r, and the padding is zero.
 struct Activations {
   float *residual;  // the residual stream
-  float *normed;    // what a product reads
-  float *work;      // what a product writes
+  float *normed;    // what a matmul reads: the output of a layer norm, or of attention
+  float *work;      // what a matmul writes
   float *scores;    // (rows, 4, 20)
 };
 
-// multiply continues the chains of a lane's tile: rows 8 apart from a on, and the
+// parallel_for_after shares the items 0 to items-1 among the block's threads and calls f with each:
+// among those behind the first `busy` threads, which have something else to do, or among all if
+// there are no others.
+template <class F>
+__device__ __forceinline__ void parallel_for_after(int busy, int items, F f) {
+  const Thread t = this_thread();
+  if (busy >= t.count) busy = 0;
+  if (t.index < busy) return;
+#pragma unroll 1
+  for (int item = t.index - busy; item < items; item += t.count - busy) f(item);
+}
+
+// parallel_for shares the items among all threads.
+template <class F>
+__device__ __forceinline__ void parallel_for(int items, F f) {
+  parallel_for_after(0, items, f);
+}
+
+// parallel_for_rows shares the elements of a matrix (R, columns): f gets row and column.
+template <int R, class F>
+__device__ __forceinline__ void parallel_for_rows(int columns, F f) {
+  parallel_for(R * columns, [&](int item) { f(item / columns, item % columns); });
+}
+
+// matmul_tile continues the chains of a lane's tile: rows 8 apart from a on, and the
 // four columns of a panel from w on, over K values of k. Weights come from the L2
 // cache, four rows of them ahead. At the end of each turn of the loop ptxas moves
 // registers, so one has as many Rounds of four values of k as a step's code has room
 // for in 128 KB.
 template <int Tile, int Stride, int K, int Rounds>
-__device__ __forceinline__ void multiply(float4 (&acc)[Tile], const float *a, const float *w) {
+__device__ __forceinline__ void matmul_tile(float4 (&acc)[Tile], const float *a, const float *w) {
   float4 w0 = load_weights(w), w1 = load_weights(w + kPanel);
   float4 w2 = load_weights(w + 2 * kPanel), w3 = load_weights(w + 3 * kPanel);
 #pragma unroll Rounds
@@ -63,25 +92,25 @@ struct Tile {
       : row((t.lane & 6) | (t.lane >> 3 & 1)), column((t.lane & 1) << 2 | t.lane >> 4 << 3) {}
 };
 
-// product computes eight panels, 128 columns, of a·W for all rows, K being 128. The
-// first four panels of W stand one after the other from low on, the others from high
-// on. It is a function of its own because its code is long and eight places want it,
-// and so that the chains of its callers do not keep ptxas from loading weights early.
+// matmul computes 128 columns of a·W for all rows, K being 128. The four panels of the left
+// 64 columns stand one after the other in w_left, those of the right 64 in w_right: in attention
+// these are queries and keys. It is a function of its own because its code is long and eight places
+// want it, and so that the chains of its callers do not keep ptxas from loading weights early.
 template <int R>
-__noinline__ __device__ void product(float *out, const float *a, const float *low,
-                                     const float *high) {
+__noinline__ __device__ void matmul(float *out, const float *a, const float *w_left,
+                                    const float *w_right) {
   typedef Block<R> B;
   const Thread t = this_thread();
   const Tile tile(t);
   for (int p = t.warp; p < kWidth / kPanel; p += t.warps) {
     const float *panel = p < kWidth / kPanel / 2
-                             ? low + p * (kWidth * kPanel)
-                             : high + (p - kWidth / kPanel / 2) * (kWidth * kPanel);
+                             ? w_left + p * (kWidth * kPanel)
+                             : w_right + (p - kWidth / kPanel / 2) * (kWidth * kPanel);
     float4 acc[B::kTile];
 #pragma unroll
     for (int i = 0; i < B::kTile; i++) acc[i] = zero4();
-    multiply<B::kTile, B::kStride, kWidth, B::kRounds>(acc, a + tile.row * B::kStride,
-                                                       panel + tile.column);
+    matmul_tile<B::kTile, B::kStride, kWidth, B::kRounds>(acc, a + tile.row * B::kStride,
+                                                          panel + tile.column);
 #pragma unroll
     for (int i = 0; i < B::kTile; i++) {
       const int row = tile.row + 8 * i;
@@ -90,33 +119,16 @@ __noinline__ __device__ void product(float *out, const float *a, const float *lo
   }
 }
 
-// product of panels that stand one after the other.
+// matmul by weights whose eight panels stand one after the other.
 template <int R>
-__device__ __forceinline__ void product(float *out, const float *a, const float *weights) {
-  product<R>(out, a, weights, weights + kWidth / kPanel / 2 * (kWidth * kPanel));
+__device__ __forceinline__ void matmul(float *out, const float *a, const float *weights) {
+  matmul<R>(out, a, weights, weights + kWidth / kPanel / 2 * (kWidth * kPanel));
 }
 
-// each_behind calls f with the items that are this thread's, where the first threads have
-// something else to do; if there are no more, with all the others.
-template <class F>
-__device__ __forceinline__ void each_behind(int first, int items, F f) {
-  const Thread t = this_thread();
-  if (first >= t.count) first = 0;
-  if (t.index < first) return;
-#pragma unroll 1
-  for (int item = t.index - first; item < items; item += t.count - first) f(item);
-}
-
-// each calls f with the items that are this thread's.
-template <class F>
-__device__ __forceinline__ void each(int items, F f) {
-  each_behind(0, items, f);
-}
-
-// each_own calls f with the offsets of the four columns that this thread has in
-// what product wrote: only it has written them, and it needs no barrier to go on.
+// for_own_outputs calls f with the offsets, in the output of matmul, of each four columns that this
+// thread has written itself: to read those it needs no barrier.
 template <int R, class F>
-__device__ __forceinline__ void each_own(F f) {
+__device__ __forceinline__ void for_own_outputs(F f) {
   const Thread t = this_thread();
   const Tile tile(t);
   for (int p = t.warp; p < kWidth / kPanel; p += t.warps) {
@@ -136,86 +148,111 @@ __device__ __forceinline__ void load_columns(float (&v)[4], const float *w) {
   v[3] = u.w;
 }
 
-// load_ahead reads a set of weights, as many values of k as it has.
+// prefetch_weights starts to load the weights of the next Ahead values of k into registers.
 template <int Ahead, int Columns>
-__device__ __forceinline__ void load_ahead(float (&set)[Ahead][Columns], const float *w) {
+__device__ __forceinline__ void prefetch_weights(float (&w)[Ahead][Columns], const float *from) {
 #pragma unroll
-  for (int j = 0; j < Ahead; j++) load_columns(set[j], w + j * kPanel);
+  for (int j = 0; j < Ahead; j++) load_columns(w[j], from + j * kPanel);
 }
 
-// multiply_set continues the chains of Rows rows over the values of k of a set.
+// matmul_prefetched continues the chains of Rows rows over the values of k, from k on, whose
+// weights have been prefetched.
 template <int Rows, int Ahead, int Columns>
-__device__ __forceinline__ void multiply_set(float (&acc)[Rows][Columns],
-                                             const float *const (&rows)[Rows], int from,
-                                             const float (&set)[Ahead][Columns]) {
+__device__ __forceinline__ void matmul_prefetched(float (&acc)[Rows][Columns],
+                                                  const float *const (&rows)[Rows], int k,
+                                                  const float (&w)[Ahead][Columns]) {
 #pragma unroll
   for (int j = 0; j < Ahead; j += 4) {
 #pragma unroll
     for (int i = 0; i < Rows; i++) {
-      const float4 v = load4(rows[i] + from + j);
+      const float4 v = load4(rows[i] + k + j);
 #pragma unroll
       for (int c = 0; c < Columns; c++) {
-        acc[i][c] = fmaf(v.x, set[j][c], acc[i][c]);
-        acc[i][c] = fmaf(v.y, set[j + 1][c], acc[i][c]);
-        acc[i][c] = fmaf(v.z, set[j + 2][c], acc[i][c]);
-        acc[i][c] = fmaf(v.w, set[j + 3][c], acc[i][c]);
+        acc[i][c] = fmaf(v.x, w[j][c], acc[i][c]);
+        acc[i][c] = fmaf(v.y, w[j + 1][c], acc[i][c]);
+        acc[i][c] = fmaf(v.z, w[j + 2][c], acc[i][c]);
+        acc[i][c] = fmaf(v.w, w[j + 3][c], acc[i][c]);
       }
     }
   }
 }
 
-// A Begin selects how last_product begins. kReady: its input a is written already, and the
-// first threads compute; kReadyBehind: those from the middle of the block on. Otherwise
-// the first or second half of the threads loads its first weights while the other half still
-// writes a; then all wait at a barrier, and that half begins.
-enum Begin { kReady, kReadyBehind, kFirstHalf, kSecondHalf };
+// The operands of matmul_few_rows. Rows begin stride floats apart.
+struct OutRows {
+  float *data;
+  int stride;
+};
+struct InRows {
+  const float *data;
+  int stride;
+};
 
-// last_product computes Columns columns of a·W for half of R rows in each thread, where
-// there are few rows: at the last position, and in the networks that steer. Lanes n and
-// n^1 have the same columns, lanes n and n^2 the same rows, and all rows of a column are
-// in one warp, so that a block reads a weight once. The first k of the weights' depth
-// values of k are used, a multiple of 64. Where there is a bias, it is added to four
-// columns, and ReLU follows.
+// PackedWeights are W, (k, columns), in panels of 16 columns. A product of a part of K alone has
+// fewer values of k than the panels, which have panel_k.
+struct PackedWeights {
+  const float *data;
+  int k, columns;
+  int panel_k = k;
+};
+
+// A Start says which half of the block's threads takes the first columns, and whether the input
+// is there. If the other half still writes it, this half loads its first weights meanwhile, and
+// then all threads meet at a barrier before they read the input. So the weights of a layer are on
+// their way while the layer before is computed.
+enum Start {
+  kFirstHalf = 0,
+  kSecondHalf = 1,
+  kFirstHalfAwaitsInput = 2,
+  kSecondHalfAwaitsInput = 3,
+};
+
+// compute_few_rows computes out = in·W for R rows. A thread has Columns columns of half of the
+// rows, which are few. Lanes n and n^1 have the same columns, lanes n and n^2 the same rows, and
+// all rows of a column are in one warp, so that a block reads a weight once. k is a multiple of 64.
+//
+// Callers use matmul_few_rows, below. This takes the fields of its operands one by one: if they
+// came as structs, ptxas would not see that `in` lies in shared memory, and would load it by
+// generic loads.
 template <int R, int Columns>
-__noinline__ __device__ void last_product(float *out, int out_stride, const float *a, int stride,
-                                          const float *weights, int depth, int k, int columns,
-                                          const float *bias, Begin begin) {
+__noinline__ __device__ void compute_few_rows(float *out, int out_stride, const float *in,
+                                              int in_stride, const float *weights, int panel_k,
+                                              int k, int columns, const float *bias, Start start) {
   enum {
-    kFew = (R + 1) / 2,
-    kGroups = (R + kFew - 1) / kFew,
-    kAhead = Columns == 1 ? 64 : 16,
-    kTurns = R <= 2 ? 2 : 1
+    kRows = (R + 1) / 2,  // of a thread
+    kGroups = (R + kRows - 1) / kRows,
+    kAhead = Columns == 1 ? 64 : 16,  // values of k
+    kSetsInTurn = R <= 2 ? 2 : 1      // of prefetched weights in a turn of the loop
   };
   const Thread t = this_thread();
   const int items = columns / Columns * kGroups;
-  int item = t.index - ((begin & 1) != 0 ? t.count / 2 : 0);
+  int item = t.index - ((start & kSecondHalf) != 0 ? t.count / 2 : 0);
   if (item < 0) item += t.count;
 #pragma unroll 1
   for (; item < items || item < t.count; item += t.count) {
-    // A thread without an item loads as the first has it, and comes to the barrier.
-    const int column = item < items ? item / kGroups * Columns : 0, first = item % kGroups * kFew;
-    const float *w = weights + (column / kPanel) * (depth * kPanel) + column % kPanel;
-    float acc[kFew][Columns], now[kAhead][Columns], next[kAhead][Columns];
-    load_ahead(now, w);
-    if (begin >= kFirstHalf && item < t.count) __syncthreads();
+    // A thread without an item loads what the first has, and comes to the barrier.
+    const int column = item < items ? item / kGroups * Columns : 0, first = item % kGroups * kRows;
+    const float *w = weights + (column / kPanel) * (panel_k * kPanel) + column % kPanel;
+    float acc[kRows][Columns], now[kAhead][Columns], next[kAhead][Columns];
+    prefetch_weights(now, w);
+    if (start >= kFirstHalfAwaitsInput && item < t.count) __syncthreads();
     if (item >= items) break;
-    const float *rows[kFew];
+    const float *rows[kRows];
 #pragma unroll
-    for (int i = 0; i < kFew; i++) {
-      rows[i] = a + (first + i < R ? first + i : R - 1) * stride;
+    for (int i = 0; i < kRows; i++) {
+      rows[i] = in + (first + i < R ? first + i : R - 1) * in_stride;
 #pragma unroll
       for (int c = 0; c < Columns; c++) acc[i][c] = 0.0f;
     }
 #pragma unroll 1
-    for (int from = 0; from < k; from += kTurns * kAhead) {
+    for (int from = 0; from < k; from += kSetsInTurn * kAhead) {
       w += from + kAhead < k ? kAhead * kPanel : 0;
-      load_ahead(next, w);
-      multiply_set(acc, rows, from, now);
-      if (kTurns == 2) {
+      prefetch_weights(next, w);
+      matmul_prefetched(acc, rows, from, now);
+      if (kSetsInTurn == 2) {
         if (from + kAhead >= k) break;
         w += from + 2 * kAhead < k ? kAhead * kPanel : 0;
-        load_ahead(now, w);
-        multiply_set(acc, rows, from + kAhead, next);
+        prefetch_weights(now, w);
+        matmul_prefetched(acc, rows, from + kAhead, next);
         continue;
       }
 #pragma unroll
@@ -228,7 +265,7 @@ __noinline__ __device__ void last_product(float *out, int out_stride, const floa
       float b[Columns];
       load_columns(b, bias + column);
 #pragma unroll
-      for (int i = 0; i < kFew; i++) {
+      for (int i = 0; i < kRows; i++) {
 #pragma unroll
         for (int c = 0; c < Columns; c++) {
           const float y = acc[i][c] + b[c];
@@ -237,7 +274,7 @@ __noinline__ __device__ void last_product(float *out, int out_stride, const floa
       }
     }
 #pragma unroll
-    for (int i = 0; i < kFew; i++) {
+    for (int i = 0; i < kRows; i++) {
       if (first + i >= R) continue;
 #pragma unroll
       for (int c = 0; c < Columns; c++) out[(first + i) * out_stride + column + c] = acc[i][c];
@@ -245,10 +282,16 @@ __noinline__ __device__ void last_product(float *out, int out_stride, const floa
   }
 }
 
-// each_last calls f with route and column of all of (R, columns).
-template <int R, class F>
-__device__ __forceinline__ void each_last(int columns, F f) {
-  each(R * columns, [&](int item) { f(item / columns, item % columns); });
+// matmul_few_rows computes out = in·W where there is one row of each route: at the last position,
+// and in the networks that steer. Where there is a bias, it is added and ReLU follows; that wants
+// four Columns.
+template <int R, int Columns>
+__device__ __forceinline__ void matmul_few_rows(const OutRows &out, const InRows &in,
+                                                const PackedWeights &w,
+                                                const float *bias = nullptr,
+                                                Start start = kFirstHalf) {
+  compute_few_rows<R, Columns>(out.data, out.stride, in.data, in.stride, w.data, w.panel_k, w.k,
+                               w.columns, bias, start);
 }
 
 // embed computes x = concat(bias + states·Wt, E[tokens]) + P. states is (rows, 4).
@@ -274,11 +317,11 @@ __device__ __forceinline__ void embed(const float *weights, float *x, const floa
   }
 }
 
-// layer_norm normalises rows of x, x_stride apart, into rows of n. weights are
-// those of the norm, scratch holds 18 floats for each row, aligned as double. It
-// ends with a barrier.
+// layer_norm normalises rows of x, x_stride apart, into rows of out, Stride apart. weights are
+// those of the norm, scratch holds 18 floats for each row, aligned as double. formula is
+// Launch.layer_norm: ONNX Runtime's versions compute it in three ways. It ends with a barrier.
 template <int Stride>
-__noinline__ __device__ void layer_norm(int64_t formula, int rows, float *n, const float *x,
+__noinline__ __device__ void layer_norm(int64_t formula, int rows, float *out, const float *x,
                                         int x_stride, const float *weights, float *scratch) {
   const Thread t = this_thread();
   const float epsilon = 0x1.4f8b58p-17f;
@@ -350,25 +393,27 @@ __noinline__ __device__ void layer_norm(int64_t formula, int rows, float *n, con
     }
   }
   __syncthreads();
-  const auto put = [&](int item, auto normal) {
+  const auto write_columns = [&](int item, auto normalized) {  // four of a row
     const int row = item / (kWidth / 4), j = item % (kWidth / 4) * 4;
     const float mean = mean_scale[row * 2], s = mean_scale[row * 2 + 1];
     const float4 w = load_weights(weights + j), b = load_weights(weights + kWidth + j),
                  v = load4(x + row * x_stride + j);
-    store4(n + row * Stride + j,
-           make_float4(normal(v.x - mean, s, w.x, b.x), normal(v.y - mean, s, w.y, b.y),
-                       normal(v.z - mean, s, w.z, b.z), normal(v.w - mean, s, w.w, b.w)));
+    store4(out + row * Stride + j,
+           make_float4(
+               normalized(v.x - mean, s, w.x, b.x), normalized(v.y - mean, s, w.y, b.y),
+               normalized(v.z - mean, s, w.z, b.z), normalized(v.w - mean, s, w.w, b.w)));
   };
   if (formula == kLayerNorm130) {
 #pragma unroll 1
     for (int item = t.index; item < rows * (kWidth / 4); item += t.count) {
-      put(item, [](float d, float s, float w, float b) { return fmaf(d * s, w, b); });
+      write_columns(item, [](float d, float s, float w, float b) { return fmaf(d * s, w, b); });
     }
   } else {
 #pragma unroll 1
     for (int item = t.index; item < rows * (kWidth / 4); item += t.count) {
-      put(item,
-          [](float d, float s, float w, float b) { return __fmul_rn(__fdiv_rn(d, s), w) + b; });
+      write_columns(item, [](float d, float s, float w, float b) {
+        return __fmul_rn(__fdiv_rn(d, s), w) + b;
+      });
     }
   }
   __syncthreads();
@@ -429,7 +474,7 @@ __noinline__ __device__ void attention_softmax(float *row, int n, int64_t lanes)
 // float32(1/√32), the alpha of the scores' product.
 #define LOCKSTEP_SCORE_SCALE 0x1.6a09e6p-3f
 
-// score is one of a query and a key of a head.
+// score is that of a query and a key of a head: their dot product by alpha.
 __device__ __forceinline__ float score(const float *q, const float *k) {
   float acc = 0.0f;
 #pragma unroll
@@ -477,9 +522,9 @@ __device__ __forceinline__ void score_tile(float *s, int s_stride, const float *
   }
 }
 
-// mixed is a column of P·V for a row p of P, over all 20 keys.
+// weighted_sum is a column of P·V for a row p of P, the softmax of the scores, over all 20 keys.
 template <int Stride>
-__device__ __forceinline__ float mixed(const float *p, const float *v) {
+__device__ __forceinline__ float weighted_sum(const float *p, const float *v) {
   float acc = 0.0f;
   // Loads of four by name: nvcc joins single ones in another way in each run, and
   // `make kernels-check` would not find the same code again.
@@ -494,9 +539,9 @@ __device__ __forceinline__ float mixed(const float *p, const float *v) {
   return acc;
 }
 
-// mixed_tile writes 5 rows and 4 columns of P·V. P's rows are those of a head.
+// weighted_sum_tile writes 5 rows and 4 columns of P·V. P's rows are those of a head.
 template <int Stride>
-__device__ __forceinline__ void mixed_tile(float *out, const float *p, const float *v) {
+__device__ __forceinline__ void weighted_sum_tile(float *out, const float *p, const float *v) {
   float4 acc[5];
 #pragma unroll
   for (int i = 0; i < 5; i++) acc[i] = zero4();
@@ -532,10 +577,10 @@ __device__ __forceinline__ void attention(const Launch &launch, const Activation
   for (int pair = 0; pair < kHeads / 2; pair++) {
     // Queries and keys of two heads, 64 columns each.
     const float *queries = qkv + pair * (kMatrix / 2);
-    product<R>(a.work, a.normed, queries, queries + kMatrix);
+    matmul<R>(a.work, a.normed, queries, queries + kMatrix);
     __syncthreads();
     // Scores in tiles of 5 keys; those above the diagonal are not used.
-    each(R * 2 * 4 * kTiles, [&](int item) {
+    parallel_for(R * 2 * 4 * kTiles, [&](int item) {
       const int key = (item & 3) * 5, row = (item >> 2) % kTiles * kQueries,
                 head = item / (4 * kTiles) & 1, route = item / (8 * kTiles);
       if (key > row + kQueries - 1) return;
@@ -548,72 +593,72 @@ __device__ __forceinline__ void attention(const Launch &launch, const Activation
     __syncthreads();
   }
   // Values of all heads, and meanwhile the softmax.
-  product<R>(a.work, a.normed, qkv + 2 * kMatrix);
-  each(B::kRows * kHeads, [&](int item) {
+  matmul<R>(a.work, a.normed, qkv + 2 * kMatrix);
+  parallel_for(B::kRows * kHeads, [&](int item) {
     attention_softmax(a.scores + item * kContext, item / kHeads % kContext + 1, launch.softmax);
   });
   __syncthreads();
   // normed = P·V in tiles of 5 rows and 4 columns, over all 20 keys.
-  each(R * 4 * 32, [&](int item) {
+  parallel_for(R * 4 * 32, [&](int item) {
     const int column = (item & 31) * 4, row = (item >> 5 & 3) * 5, route = item >> 7;
     const int head = column / kHeadSize;
     const float *s = a.scores + ((route * kContext + row) * kHeads + head) * kContext;
     const float *v = a.work + route * kContext * B::kStride + column;
-    mixed_tile<B::kStride>(a.normed + (route * kContext + row) * B::kStride + column, s, v);
+    weighted_sum_tile<B::kStride>(a.normed + (route * kContext + row) * B::kStride + column, s, v);
   });
   __syncthreads();
-  product<R>(a.work, a.normed, layer + kProjection);
-  each_own<R>([&](int at) {
+  matmul<R>(a.work, a.normed, layer + kProjection);
+  for_own_outputs<R>([&](int at) {
     const float4 x = load4(a.residual + at), v = load4(a.work + at);
     store4(a.residual + at, make_float4(x.x + v.x, x.y + v.y, x.z + v.z, x.w + v.w));
   });
   __syncthreads();
 }
 
-// add_panels adds ½·a·W to the residual stream, K being 512, of which ONNX Runtime makes
-// two panels. a comes in chunks of 128 columns, which chunk writes to work; the chains
-// stay in registers, but for a part of the first panel's sums, which waits in the scores'
-// buffer. It ends with a barrier.
-template <int R, class Chunk>
-__device__ __forceinline__ void add_panels(const Activations &a, const float *weights,
-                                           Chunk chunk) {
+// add_mlp_output adds ½·h·W to the residual stream, h being the hidden activations, 512 columns.
+// ONNX Runtime sums the two halves of K by themselves, and then adds them. h comes in chunks of 128
+// columns, each of which write_chunk writes to work. The chains stay in registers, but for a part
+// of the first half's sums, which waits in the scores' buffer. It ends with a barrier.
+template <int R, class WriteChunk>
+__device__ __forceinline__ void add_mlp_output(const Activations &a, const float *weights,
+                                               WriteChunk write_chunk) {
   typedef Block<R> B;
   // With all the room taken, ptxas loads weights late for R = 5.
   enum {
     kPanels = kWidth / kPanel,
     kRoom = B::kScores / (4 * kMaxThreads) - (R == 5 ? 1 : 0),
-    kKept = B::kTile < kRoom ? B::kTile : kRoom
+    kInScores = B::kTile < kRoom ? B::kTile : kRoom  // rows of a lane whose sums wait there
   };
-  const auto kept = [&](int i) { return a.scores + 4 * (kMaxThreads * i + thread_index()); };
+  const auto in_scores = [&](int i) { return a.scores + 4 * (kMaxThreads * i + thread_index()); };
   // Eight warps compute all columns of the output at once, fewer take turns and
   // have the chunks written anew in each.
 #pragma unroll 1
   for (int turn = 0; turn < kPanels; turn += this_thread().warps) {
-    float4 acc[B::kTile], half[B::kTile - kKept + 1];
+    float4 acc[B::kTile], first_half[B::kTile - kInScores + 1];
 #pragma unroll
     for (int i = 0; i < B::kTile; i++) acc[i] = zero4();
 #pragma unroll
-    for (int i = kKept; i < B::kTile; i++) half[i - kKept] = zero4();
+    for (int i = kInScores; i < B::kTile; i++) first_half[i - kInScores] = zero4();
 #pragma unroll 1
     for (int c = 0; c < kHidden / kWidth; c++) {
-      chunk(c);
+      write_chunk(c);
       __syncthreads();
       const Thread t = this_thread();
       const int panel = turn + t.warp;
       if (panel < kPanels) {
         const Tile tile(t);
-        multiply<B::kTile, B::kStride, kWidth, B::kOutRounds>(
+        matmul_tile<B::kTile, B::kStride, kWidth, B::kOutRounds>(
             acc, a.work + tile.row * B::kStride,
             weights + panel * (kHidden * kPanel) + c * (kWidth * kPanel) + tile.column);
-        if (c == 1) {  // the first panel ends
+        if (c == 1) {  // the first half of K ends
 #pragma unroll
           for (int i = 0; i < B::kTile; i++) {
             const float4 h =
                 make_float4(acc[i].x * 0.5f, acc[i].y * 0.5f, acc[i].z * 0.5f, acc[i].w * 0.5f);
-            if (i < kKept) {
-              store4(kept(i), h);
+            if (i < kInScores) {
+              store4(in_scores(i), h);
             } else {
-              half[i - kKept] = h;
+              first_half[i - kInScores] = h;
             }
             acc[i] = zero4();
           }
@@ -628,7 +673,8 @@ __device__ __forceinline__ void add_panels(const Activations &a, const float *we
 #pragma unroll
       for (int i = 0; i < B::kTile; i++) {
         const int row = tile.row + 8 * i;
-        const float4 h = i < kKept ? load4(kept(i)) : half[i < kKept ? 0 : i - kKept];
+        const float4 h =
+            i < kInScores ? load4(in_scores(i)) : first_half[i < kInScores ? 0 : i - kInScores];
         if (row < B::kRows) {
           float *x = a.residual + row * B::kStride + panel * kPanel + tile.column;
           float4 v = load4(x);
@@ -651,45 +697,49 @@ __device__ __forceinline__ void mlp(const Launch &launch, const Activations &a,
   typedef Block<R> B;
   layer_norm<B::kStride>(launch.layer_norm, B::kRows, a.normed, a.residual, B::kStride,
                          layer + kMLPNorm, a.work);
-  add_panels<R>(a, layer + kOut, [&](int chunk) {
-    product<R>(a.work, a.normed, layer + kFC + chunk * (kWidth * kWidth));
-    each_own<R>([&](int at) {
+  add_mlp_output<R>(a, layer + kOut, [&](int chunk) {
+    matmul<R>(a.work, a.normed, layer + kFC + chunk * (kWidth * kWidth));
+    for_own_outputs<R>([&](int at) {
       const float4 f = load4(a.work + at);
       store4(a.work + at, make_float4(gelu(f.x), gelu(f.y), gelu(f.z), gelu(f.w)));
     });
   });
 }
 
-// add_last_panels is add_panels for the last position alone: rows of x, stride apart. low
-// and high are room for as many.
+// add_last_mlp_output is add_mlp_output for the last position alone. x are the rows of the residual
+// stream. first and second are room for the sums of the two halves of K, their rows as far apart as
+// those of x.
 template <int R>
-__device__ __forceinline__ void add_last_panels(float *x, int stride, const float *hidden,
-                                                int hidden_stride, const float *weights, float *low,
-                                                float *high) {
+__device__ __forceinline__ void add_last_mlp_output(const OutRows &x, const InRows &hidden,
+                                                    const float *weights, float *first,
+                                                    float *second) {
   if (R == 1 && this_thread().count == kMaxThreads) {
-    // A column for each thread, half of them those of the second panel.
-    const bool second = thread_index() >= kMaxThreads / 2;
-    last_product<R, 1>(second ? high : low, stride, hidden + (second ? kHidden / 2 : 0),
-                       hidden_stride, weights + (second ? kHidden / 2 * kPanel : 0), kHidden,
-                       kHidden / 2, kWidth, nullptr, second ? kReadyBehind : kReady);
+    // A column for each thread: half of the block sums the first half of K, half of it the second.
+    const bool is_second = thread_index() >= kMaxThreads / 2;
+    matmul_few_rows<R, 1>(
+        OutRows{is_second ? second : first, x.stride},
+        InRows{hidden.data + (is_second ? kHidden / 2 : 0), hidden.stride},
+        PackedWeights{weights + (is_second ? kHidden / 2 * kPanel : 0), kHidden / 2, kWidth,
+                      kHidden},
+        nullptr, is_second ? kSecondHalf : kFirstHalf);
   } else {
-    last_product<R, 1>(low, stride, hidden, hidden_stride, weights, kHidden, kHidden / 2, kWidth,
-                       nullptr, kReady);
-    last_product<R, 1>(high, stride, hidden + kHidden / 2, hidden_stride,
-                       weights + kHidden / 2 * kPanel, kHidden, kHidden / 2, kWidth, nullptr,
-                       kReady);
+    matmul_few_rows<R, 1>(OutRows{first, x.stride}, hidden,
+                          PackedWeights{weights, kHidden / 2, kWidth, kHidden});
+    matmul_few_rows<R, 1>(
+        OutRows{second, x.stride}, InRows{hidden.data + kHidden / 2, hidden.stride},
+        PackedWeights{weights + kHidden / 2 * kPanel, kHidden / 2, kWidth, kHidden});
   }
   __syncthreads();
-  each_last<R>(kWidth, [&](int r, int column) {
-    const int at = r * stride + column;
-    x[at] += fmaf(high[at], 0.5f, low[at] * 0.5f);
+  parallel_for_rows<R>(kWidth, [&](int r, int column) {
+    const int at = r * x.stride + column;
+    x.data[at] += fmaf(second[at], 0.5f, first[at] * 0.5f);
   });
   __syncthreads();
 }
 
-// last_layer is the last layer, the final norm and the head for the last position
-// alone: only keys and values depend on the others. The logits (R, 1024) come to
-// be in work.
+// last_layer is the last layer, the final norm and the head for the last position alone, one row of
+// each route: of the other positions only keys and values are needed. It writes the logits,
+// (R, 1024), to work.
 template <int R>
 __device__ __forceinline__ void last_layer(const Launch &launch, const Activations &a,
                                            const float *layer) {
@@ -697,18 +747,18 @@ __device__ __forceinline__ void last_layer(const Launch &launch, const Activatio
   enum { kHiddenStride = kHidden + 4, kMatrix = kWidth * kWidth };
   const float *qkv = layer + kQKV;
   const int64_t norm = launch.layer_norm;
-  const float *last =
-      a.residual + (kContext - 1) * B::kStride;  // of route 0; the next is 20 rows on
+  enum { kLastRow = (kContext - 1) * B::kStride, kRouteStride = kContext * B::kStride };
+  const float *last_rows = a.residual + kLastRow;  // kRouteStride apart
 
   layer_norm<B::kStride>(norm, B::kRows, a.normed, a.residual, B::kStride, layer + kAttentionNorm,
                          a.work);
   float *scores = a.scores;                         // (R, 4, 20)
   float *queries = scores + R * kHeads * kContext;  // (R, 128)
-  product<R>(a.work, a.normed, qkv + kMatrix);
-  last_product<R, 1>(queries, kWidth, a.normed + (kContext - 1) * B::kStride, kContext * B::kStride,
-                     qkv, kWidth, kWidth, kWidth, nullptr, kReady);
+  matmul<R>(a.work, a.normed, qkv + kMatrix);
+  matmul_few_rows<R, 1>(OutRows{queries, kWidth}, InRows{a.normed + kLastRow, kRouteStride},
+                        PackedWeights{qkv, kWidth, kWidth});
   __syncthreads();
-  each(R * kHeads * kContext, [&](int item) {
+  parallel_for(R * kHeads * kContext, [&](int item) {
     const int key = item % kContext, head = item / kContext % kHeads,
               route = item / (kContext * kHeads);
     const float *q = queries + route * kWidth + head * kHeadSize;
@@ -716,47 +766,52 @@ __device__ __forceinline__ void last_layer(const Launch &launch, const Activatio
     scores[item] = score(q, k);
   });
   __syncthreads();
-  product<R>(a.work, a.normed, qkv + 2 * kMatrix);
-  each(R * kHeads, [&](int item) {
+  matmul<R>(a.work, a.normed, qkv + 2 * kMatrix);
+  parallel_for(R * kHeads, [&](int item) {
     attention_softmax(scores + item * kContext, kContext, launch.softmax);
   });
   __syncthreads();
 
-  // normed is free from here on, and work after the attention.
-  float *x = a.normed, *n = x + R * B::kStride, *values = n + R * B::kStride,
-        *low = values + R * B::kStride;
-  float *hidden = low + R * B::kStride;
-  each_last<R>(kWidth, [&](int route, int column) {
+  // normed is free from here on, and work after the attention. In normed lie now, one row of each
+  // route in each:
+  float *x = a.normed;                    // the residual stream
+  float *n = x + R * B::kStride;          // its layer norm
+  float *values = n + R * B::kStride;     // P·V, later sums of the second half of K
+  float *sums = values + R * B::kStride;  // of the first half of K
+  float *hidden = sums + R * B::kStride;  // the MLP's hidden activations
+  parallel_for_rows<R>(kWidth, [&](int route, int column) {
     const float *s = scores + (route * kHeads + column / kHeadSize) * kContext;
     const float *v = a.work + route * kContext * B::kStride + column;
-    values[route * B::kStride + column] = mixed<B::kStride>(s, v);
+    values[route * B::kStride + column] = weighted_sum<B::kStride>(s, v);
   });
   __syncthreads();
-  last_product<R, 1>(x, B::kStride, values, B::kStride, layer + kProjection, kWidth, kWidth, kWidth,
-                     nullptr, kReady);
+  matmul_few_rows<R, 1>(OutRows{x, B::kStride}, InRows{values, B::kStride},
+                        PackedWeights{layer + kProjection, kWidth, kWidth});
   __syncthreads();
-  each_last<R>(kWidth, [&](int r, int column) {
+  parallel_for_rows<R>(kWidth, [&](int r, int column) {
     x[r * B::kStride + column] =
-        last[r * kContext * B::kStride + column] + x[r * B::kStride + column];
+        last_rows[r * kRouteStride + column] + x[r * B::kStride + column];
   });
   __syncthreads();
   layer_norm<B::kStride>(norm, R, n, x, B::kStride, layer + kMLPNorm, a.work);
-  last_product<R, 4>(hidden, kHiddenStride, n, B::kStride, layer + kFC, kWidth, kWidth, kHidden,
-                     nullptr, kReady);
+  matmul_few_rows<R, 4>(OutRows{hidden, kHiddenStride}, InRows{n, B::kStride},
+                        PackedWeights{layer + kFC, kWidth, kHidden});
   __syncthreads();
-  each_last<R>(kHidden, [&](int r, int column) {
+  parallel_for_rows<R>(kHidden, [&](int r, int column) {
     hidden[r * kHiddenStride + column] = gelu(hidden[r * kHiddenStride + column]);
   });
   __syncthreads();
-  add_last_panels<R>(x, B::kStride, hidden, kHiddenStride, layer + kOut, low, values);
+  add_last_mlp_output<R>(OutRows{x, B::kStride}, InRows{hidden, kHiddenStride}, layer + kOut, sums,
+                         values);
   layer_norm<B::kStride>(norm, R, n, x, B::kStride, launch.weights + kFinalNorm, a.work);
-  last_product<R, 4>(a.work, kVocabulary, n, B::kStride, launch.weights + kHead, kWidth, kWidth,
-                     kVocabulary, nullptr, kReady);
+  matmul_few_rows<R, 4>(OutRows{a.work, kVocabulary}, InRows{n, B::kStride},
+                        PackedWeights{launch.weights + kHead, kWidth, kVocabulary});
   __syncthreads();
 }
 
 // forward computes the logits of the last position, (R, 1024) in work, from tokens and
-// states that lie in scores. It begins after a barrier and ends with one.
+// states, which lie in scores until embed has read them. It begins after a barrier and ends with
+// one.
 template <int R>
 __device__ __forceinline__ void forward(const Launch &launch, const Activations &a,
                                         const float *states, const int *tokens) {

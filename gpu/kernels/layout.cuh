@@ -22,10 +22,10 @@ enum {
 // barriers no thread reads what another writes:
 //
 //   phase              residual       normed             work                  scores
-//   begin              twisters' words
+//   start              twisters' words
 //   act                layers, sums   observations       layers, sums          who acts, the last layer
-//   control                                              (flags and drives alone)
-//   tokens                                                                     tokens, states
+//   control_step                                         (flags and drives alone)
+//   gather                                                                     tokens, states
 //   embed              written                                                 read
 //   attention: norm    read           written            sums of the norm
 //     pair of heads                   read               queries, keys         written
@@ -40,7 +40,7 @@ enum {
 //     values                          read               written               softmax in place
 //     from P·V on      last rows      a few rows of each  values, sums, logits  read
 //   softmax                                              probabilities         maxima and sums
-//   draw               (running sum)                     read                  sums of chunks
+//   sample             (running sum)                     read                  sums of chunks
 //
 // The running sum is made for a trace, or where a draw is near an edge.
 
@@ -57,7 +57,7 @@ struct Block {
     kStride = kWidth + 4,                // of a row: rows 8 apart share banks, others do not
     kBuffer = kPadded * kStride,         // floats of one of the three buffers of activations
     kScores = kRows * kHeads * kContext,
-    kFlags = 16,                         // floats for what the routes tell the block
+    kFlags = 16,                         // floats for the jobs' flags
     kShared = 4 * (3 * kBuffer + kScores + kFlags + 5 * kGap) + R * kDrive,  // bytes
   };
 };

@@ -614,10 +614,10 @@ func TestScores(t *testing.T) {
 	}
 }
 
-// TestLastProduct: with one, two and three rows, sets of weights odd and even in number,
+// TestMatmulFewRows: with one, two and three rows, sets of weights odd and even in number,
 // and each way to begin, a sum has the bits of its chain. What is behind the first k of
 // the weights is NaN.
-func TestLastProduct(t *testing.T) {
+func TestMatmulFewRows(t *testing.T) {
 	d := open(t, emulated.Options{Sources: unitSources(t), Order: emulated.Shuffled})
 	const depth, columns, panel = 256, 64, 16
 	random := rand.New(rand.NewPCG(9, 10))
@@ -640,20 +640,20 @@ func TestLastProduct(t *testing.T) {
 			)
 		}
 		for _, kind := range []int64{11, 14, 21, 24, 31, 34} {
-			for begin := range int64(4) {
+			for start := range int64(4) {
 				rows := kind / 10
 				args := abiUnits{
 					n:    rows,
 					kind: kind,
 					x:    upload(t, d, x),
 					w:    upload(t, d, w),
-					i:    upload(t, d, []int64{k, begin}),
+					i:    upload(t, d, []int64{k, start}),
 				}
-				got := unit[float32](t, d, "unit_last", &args, &args.y, int(rows)*columns)
+				got := unit[float32](t, d, "unit_few_rows", &args, &args.y, int(rows)*columns)
 				compare32(
 					t,
 					fmt.Sprintf(
-						"%d rows, %d columns of a thread, k %d, begin %d", rows, kind%10, k, begin,
+						"%d rows, %d columns of a thread, k %d, start %d", rows, kind%10, k, start,
 					),
 					got, want[:len(got)],
 					func(i int) string {

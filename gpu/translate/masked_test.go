@@ -25,9 +25,9 @@ func TestMasked(t *testing.T) {
 	want.Compiler.Need(t)
 	const shared, global = "ld.shared.f32 %f1, [%r1]", "ld.global.f32 %f1, [%rd1]"
 	cases := []struct{ kernel, function, read, want string }{
-		{"lockstep_policy_a", "last_product_a", shared, ""},
-		{"lockstep_policy_b", "last_product_b", global, "global memory"},
-		{"lockstep_rollout_a", "last_product_c", shared, "shared memory"},
+		{"lockstep_policy_a", "compute_few_rows_a", shared, ""},
+		{"lockstep_policy_b", "compute_few_rows_b", global, "global memory"},
+		{"lockstep_rollout_a", "compute_few_rows_c", shared, "shared memory"},
 		{"lockstep_rollout_b", "attention_softmax", shared, ""},
 		{"lockstep_policy_c", "layer_norm", shared, "shared memory"},
 		{"lockstep_policy_d", "z7control_d", shared, "shared memory"},

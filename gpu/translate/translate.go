@@ -63,7 +63,7 @@ func Program(m Module) (fs.FS, error) {
 // nobody has written, and do not use it: the scores of later positions, and what layers get of
 // routes that have another network. The device fills memory with NaN, so that its use would
 // show. Of global memory they read nothing that nobody has written.
-var masked = regexp.MustCompile(`attention_softmax|lockstep_policy_.*last_product`)
+var masked = regexp.MustCompile(`attention_softmax|lockstep_policy_.*compute_few_rows`)
 
 // mark is what a function adds to the places of its instructions.
 func mark(kernel, function string) string {

@@ -208,45 +208,49 @@ extern "C" __global__ void unit_product(const Units *u) {
           const lockstep::Tile tile(t);
           float4 acc[B::kTile];
           for (int i = 0; i < B::kTile; i++) acc[i] = lockstep::zero4();
-          lockstep::multiply<B::kTile, B::kStride, lockstep::kWidth, B::kRounds>(
+          lockstep::matmul_tile<B::kTile, B::kStride, lockstep::kWidth, B::kRounds>(
               acc, rows + tile.row * B::kStride, panel + tile.column);
           if (tile.row == 0) lockstep::store4(y + tile.column, acc[0]);
         }
         break;
       case 1:
-        lockstep::last_product<1, 1>(y, lockstep::kPanel, rows, B::kStride, panel, lockstep::kWidth,
-                                     lockstep::kWidth, lockstep::kPanel, nullptr, lockstep::kReady);
+        lockstep::matmul_few_rows<1, 1>(
+            lockstep::OutRows{y, lockstep::kPanel}, lockstep::InRows{rows, B::kStride},
+            lockstep::PackedWeights{panel, lockstep::kWidth, lockstep::kPanel});
         break;
       case 2:
-        lockstep::last_product<1, 4>(y, lockstep::kPanel, rows, B::kStride, panel, lockstep::kWidth,
-                                     lockstep::kWidth, lockstep::kPanel, nullptr, lockstep::kReady);
+        lockstep::matmul_few_rows<1, 4>(
+            lockstep::OutRows{y, lockstep::kPanel}, lockstep::InRows{rows, B::kStride},
+            lockstep::PackedWeights{panel, lockstep::kWidth, lockstep::kPanel});
         break;
     }
     __syncthreads();
   }
 }
 
-// last is last_product of Rows rows of x with the first i[0] of 256 values of k of w
-// (64 columns), begun as i[1] says: y (Rows, 64).
+// few_rows is matmul_few_rows of Rows rows of x with the first i[0] of 256 values of k of w
+// (64 columns), started as i[1] says: y (Rows, 64).
 template <int Rows, int Columns>
-__device__ __forceinline__ void last(const Units *u, const float *rows) {
-  lockstep::last_product<Rows, Columns>(u->y, 64, rows, 256, u->w, 256, static_cast<int>(u->i[0]),
-                                        64, nullptr, static_cast<lockstep::Begin>(u->i[1]));
+__device__ __forceinline__ void few_rows(const Units *u, const float *rows) {
+  lockstep::matmul_few_rows<Rows, Columns>(
+      lockstep::OutRows{u->y, 64}, lockstep::InRows{rows, 256},
+      lockstep::PackedWeights{u->w, static_cast<int>(u->i[0]), 64, 256}, nullptr,
+      static_cast<lockstep::Start>(u->i[1]));
 }
 
-// unit_last: last by kind, ten times the rows and the columns of a thread.
-extern "C" __global__ void unit_last(const Units *u) {
+// unit_few_rows: few_rows by kind, ten times the rows and the columns of a thread.
+extern "C" __global__ void unit_few_rows(const Units *u) {
   LOCKSTEP_SHARED(memory);
   float *rows = reinterpret_cast<float *>(memory);
-  lockstep::each(static_cast<int>(u->n) * 256, [&](int i) { rows[i] = u->x[i]; });
+  lockstep::parallel_for(static_cast<int>(u->n) * 256, [&](int i) { rows[i] = u->x[i]; });
   __syncthreads();
   switch (u->kind) {
-    case 11: last<1, 1>(u, rows); break;
-    case 14: last<1, 4>(u, rows); break;
-    case 21: last<2, 1>(u, rows); break;
-    case 24: last<2, 4>(u, rows); break;
-    case 31: last<3, 1>(u, rows); break;
-    case 34: last<3, 4>(u, rows); break;
+    case 11: few_rows<1, 1>(u, rows); break;
+    case 14: few_rows<1, 4>(u, rows); break;
+    case 21: few_rows<2, 1>(u, rows); break;
+    case 24: few_rows<2, 4>(u, rows); break;
+    case 31: few_rows<3, 1>(u, rows); break;
+    case 34: few_rows<3, 4>(u, rows); break;
   }
 }
 
@@ -256,15 +260,15 @@ extern "C" __global__ void unit_score(const Units *u) {
   LOCKSTEP_SHARED(memory);
   enum { kSize = lockstep::kHeadSize, kStride = kSize + 4, kScores = 20 };
   float *q = reinterpret_cast<float *>(memory), *k = q + 4 * kStride, *s = k + 5 * kStride;
-  lockstep::each(4 * kSize, [&](int i) { q[i / kSize * kStride + i % kSize] = u->x[i]; });
-  lockstep::each(5 * kSize, [&](int i) { k[i / kSize * kStride + i % kSize] = u->w[i]; });
+  lockstep::parallel_for(4 * kSize, [&](int i) { q[i / kSize * kStride + i % kSize] = u->x[i]; });
+  lockstep::parallel_for(5 * kSize, [&](int i) { k[i / kSize * kStride + i % kSize] = u->w[i]; });
   __syncthreads();
   const int row = lockstep::thread_index();
   float *scores = s + row * 5;
   const float *queries = q + row * kStride;
   switch (u->kind) {
     case 0:
-      lockstep::each(kScores, [&](int i) {
+      lockstep::parallel_for(kScores, [&](int i) {
         s[i] = lockstep::score(q + i / 5 * kStride, k + i % 5 * kStride);
       });
       break;
@@ -279,7 +283,7 @@ extern "C" __global__ void unit_score(const Units *u) {
       break;
   }
   __syncthreads();
-  lockstep::each(kScores, [&](int i) { u->y[i] = s[i]; });
+  lockstep::parallel_for(kScores, [&](int i) { u->y[i] = s[i]; });
 }
 
 // unit_mixed: of a row x (20) of P and a column w (20) of V, y (20). kind 0 is that of all
@@ -289,20 +293,20 @@ extern "C" __global__ void unit_mixed(const Units *u) {
   enum { kStride = 4, kRow = lockstep::kHeads * lockstep::kContext, kSums = 5 * kStride };
   float *p = reinterpret_cast<float *>(memory), *v = p + 5 * kRow,
         *out = v + lockstep::kContext * kStride;
-  lockstep::each(5 * lockstep::kContext, [&](int i) {
+  lockstep::parallel_for(5 * lockstep::kContext, [&](int i) {
     p[i / lockstep::kContext * kRow + i % lockstep::kContext] = u->x[i % lockstep::kContext];
   });
-  lockstep::each(lockstep::kContext * kStride, [&](int i) { v[i] = u->w[i / kStride]; });
+  lockstep::parallel_for(lockstep::kContext * kStride, [&](int i) { v[i] = u->w[i / kStride]; });
   __syncthreads();
   if (u->kind == 1) {
-    lockstep::each(kSums, [&](int i) {
-      out[i] = lockstep::mixed<kStride>(p + i / kStride * kRow, v + i % kStride);
+    lockstep::parallel_for(kSums, [&](int i) {
+      out[i] = lockstep::weighted_sum<kStride>(p + i / kStride * kRow, v + i % kStride);
     });
   } else if (lockstep::thread_index() == 0) {
-    lockstep::mixed_tile<kStride>(out, p, v);
+    lockstep::weighted_sum_tile<kStride>(out, p, v);
   }
   __syncthreads();
-  lockstep::each(kSums, [&](int i) { u->y[i] = out[i]; });
+  lockstep::parallel_for(kSums, [&](int i) { u->y[i] = out[i]; });
 }
 
 // unit_panels: ½ of the product of x (512) with equal columns, w (8, 512, 16), added to -0,
@@ -316,25 +320,26 @@ extern "C" __global__ void unit_panels(const Units *u) {
   a.normed = a.residual + B::kBuffer;
   a.work = a.normed + B::kBuffer;
   a.scores = a.work + B::kBuffer;
-  lockstep::each(B::kBuffer, [&](int i) {
+  lockstep::parallel_for(B::kBuffer, [&](int i) {
     a.residual[i] = -0.0f;
     a.work[i] = 0.0f;
   });
-  lockstep::each(lockstep::kHidden, [&](int i) { a.normed[i] = u->x[i]; });
+  lockstep::parallel_for(lockstep::kHidden, [&](int i) { a.normed[i] = u->x[i]; });
   __syncthreads();
   if (u->kind == 1) {
-    lockstep::add_last_panels<1>(a.residual, B::kStride, a.normed, lockstep::kHidden, u->w, a.work,
-                                 a.work + B::kStride);
+    lockstep::add_last_mlp_output<1>(lockstep::OutRows{a.residual, B::kStride},
+                                     lockstep::InRows{a.normed, lockstep::kHidden}, u->w, a.work,
+                                     a.work + B::kStride);
   } else {
-    lockstep::add_panels<1>(a, u->w, [&](int chunk) {
-      lockstep::each(B::kRows * lockstep::kWidth, [&](int i) {
+    lockstep::add_mlp_output<1>(a, u->w, [&](int chunk) {
+      lockstep::parallel_for(B::kRows * lockstep::kWidth, [&](int i) {
         const int k = i % lockstep::kWidth;
         a.work[i / lockstep::kWidth * B::kStride + k] = u->x[chunk * lockstep::kWidth + k];
       });
     });
   }
   const int rows = u->kind == 1 ? 1 : B::kRows;
-  lockstep::each(rows * lockstep::kWidth, [&](int i) {
+  lockstep::parallel_for(rows * lockstep::kWidth, [&](int i) {
     u->y[i] = a.residual[i / lockstep::kWidth * B::kStride + i % lockstep::kWidth];
   });
 }
@@ -391,11 +396,13 @@ extern "C" __global__ void unit_layer(const Units *u) {
   const int inputs = static_cast<int>(u->i[0]), outputs = static_cast<int>(u->i[1]);
   const float *bias = u->w + inputs * outputs;
   if (u->kind != 0) {
-    lockstep::last_product<1, 4>(u->y, lockstep::kObservation, in, lockstep::kObservation, u->w,
-                                 inputs, inputs, outputs, bias, lockstep::kReady);
+    lockstep::matmul_few_rows<1, 4>(lockstep::OutRows{u->y, lockstep::kObservation},
+                                    lockstep::InRows{in, lockstep::kObservation},
+                                    lockstep::PackedWeights{u->w, inputs, outputs}, bias);
   } else {
-    lockstep::last_product<1, 1>(u->y, lockstep::kObservation, in, lockstep::kObservation, u->w,
-                                 inputs, inputs, outputs, nullptr, lockstep::kReady);
-    lockstep::each(outputs, [&](int column) { u->y[column] += bias[column]; });
+    lockstep::matmul_few_rows<1, 1>(lockstep::OutRows{u->y, lockstep::kObservation},
+                                    lockstep::InRows{in, lockstep::kObservation},
+                                    lockstep::PackedWeights{u->w, inputs, outputs});
+    lockstep::parallel_for(outputs, [&](int column) { u->y[column] += bias[column]; });
   }
 }
