@@ -57,6 +57,21 @@ func TestSlopes(t *testing.T) {
 				}
 			}
 			refusedSlopes(t, s, jobs, shot, by)
+			const none = 1e-12 // is lost where the network's inputs are rounded
+			got, err = NextSlopes(ctx, s, jobs, shot, actions, Nudges{none, none, none, none, none})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, x := range got.By {
+				if math.Float64bits(x) == math.Float64bits(math.Copysign(0, -1)) {
+					t.Errorf("slope %d by what changes nothing is -0, want 0", i)
+				}
+			}
+			for _, v := range []int{ByAction, ByRoll, ByPastActions} {
+				if got.By[v] != 0 {
+					t.Errorf("variable %d, hardly changed, has the slope %v", v, got.By[v])
+				}
+			}
 		})
 	}
 }
