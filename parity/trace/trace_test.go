@@ -732,3 +732,30 @@ func TestWriterMemory(t *testing.T) {
 	}
 	runtime.KeepAlive(writers)
 }
+
+// counted is a file that counts how often it is read.
+type counted struct {
+	io.ReaderAt
+	reads int
+}
+
+func (c *counted) ReadAt(b []byte, offset int64) (int, error) {
+	c.reads++
+	return c.ReaderAt.ReadAt(b, offset)
+}
+
+// TestReads: a trace is read in pieces that are much larger than its records, of which each would
+// be a call of the system.
+func TestReads(t *testing.T) {
+	random := rand.New(rand.NewPCG(4, 4))
+	const rollouts, steps = 10, 100
+	var b bytes.Buffer
+	if err := write(&b, Header{}, 0, invent(random, rollouts, steps), random); err != nil {
+		t.Fatal(err)
+	}
+	file := &counted{ReaderAt: bytes.NewReader(b.Bytes())}
+	if _, err := NewFile(file, "a.trace"); err != nil || file.reads > rollouts*steps/50 {
+		t.Errorf("%v; %d bytes, %d records of steps are read in %d pieces", err, b.Len(),
+			rollouts*steps, file.reads)
+	}
+}
