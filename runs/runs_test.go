@@ -769,6 +769,34 @@ func (s lossy) Simulate(
 	}
 }
 
+// TestKnown: what the caller knows of a result beyond what is kept, such as its trajectory, it gets
+// back, whether the folder has the result or not; and what the folder has stays as it was.
+func TestKnown(t *testing.T) {
+	p, jobs := sweep(1, 3)
+	journal, err := OpenJournal(t.TempDir(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer journal.Close()
+	drive := &lockstep.Trajectory{Action: []float64{7}}
+	known := map[int]lockstep.Result{}
+	for i := range 2 { // of the third the folder alone knows, the second time
+		known[i] = lockstep.Result{Costs: want(jobs[i]).Costs, Trajectory: drive}
+	}
+	for _, when := range []string{"before anything is kept", "once all is kept"} {
+		s := newToy(1)
+		work := &Work{Simulator: s, Jobs: jobs, Journal: journal, Known: known}
+		err := work.Stream(t.Context(), func(i int, r lockstep.Result) {
+			if i < 2 != (r.Trajectory == drive) || r.Costs.Total != want(jobs[i]).Costs.Total {
+				t.Errorf("%s: result %d is %+v, the caller knows %+v", when, i, r, known[i])
+			}
+		})
+		if err != nil || len(journal.have) != 3 {
+			t.Errorf("%s: %d results are kept, want 3; %v", when, len(journal.have), err)
+		}
+	}
+}
+
 // TestLost: what was lost with a process is told and never kept, in no folder and in no shard,
 // and the next run computes it, and nothing else.
 func TestLost(t *testing.T) {
