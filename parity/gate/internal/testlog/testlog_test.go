@@ -184,6 +184,28 @@ func TestCases(t *testing.T) {
 	}
 }
 
+// TestWorseLater: whatever an earlier log says of a test, that it fails in a later one is told.
+func TestWorseLater(t *testing.T) {
+	for _, before := range [][]string{{"pass"}, {"skip", noAssets}, {"fail", "a bit"}, nil} {
+		lines := [][4]string{{"m/a", "TestOther", "pass"}}
+		if before != nil {
+			ended := append(before, "") // and what it said, if anything
+			lines = append(lines, [4]string{"m/a", "TestIt", ended[0], ended[1]})
+		}
+		later := logOf(t, [4]string{"m/a", "TestIt", "fail", "two bits"})
+		all, _, err := ReadFiles("", logOf(t, lines...), later)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(all, func(c verdict.CheckCase) bool {
+			return c.Name == "TestIt" && c.Outcome == verdict.Failed &&
+				strings.Contains(c.Message, "two bits")
+		}) {
+			t.Errorf("%v before, and then it fails: %+v", before, all)
+		}
+	}
+}
+
 // TestMerge: what a later log says of what ran before counts if it failed, and only what lacks
 // something is to be run where that is.
 func TestMerge(t *testing.T) {
