@@ -1,6 +1,7 @@
 package lockstep_test
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -75,6 +76,36 @@ func TestPolicyErrors(t *testing.T) {
 	if _, err := lockstep.NewTable(map[string][]float64{"a": actions}); err == nil ||
 		err.Error() != `route "a": the action at step 107 is NaN, want a finite number` {
 		t.Error(err)
+	}
+}
+
+// TestTableNames: tables that differ in anything have different names, since plans and folders
+// tell them apart by these; the same table has the same name again.
+func TestTableNames(t *testing.T) {
+	zero, one := make([]float64, lockstep.TableSteps), make([]float64, lockstep.TableSteps)
+	one[399] = math.Copysign(0, -1) // a bit of the last action
+	of := map[string]string{}       // what it is, by name
+	for is, actions := range map[string]map[string][]float64{
+		"route a":                {"a": zero},
+		"route b, same actions":  {"b": zero},
+		"a bit of an action":     {"a": one},
+		"routes a and b":         {"a": zero, "b": one},
+		"their actions swapped":  {"a": one, "b": zero},
+		"other routes, the same": {"a": zero, "c": one},
+		"equal actions":          {"a": zero, "b": zero},
+	} {
+		table, err := lockstep.NewTable(actions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, taken := of[table.Name]; taken {
+			t.Errorf("%s and %s have one name, %s", is, other, table.Name)
+		}
+		of[table.Name] = is
+		if again, err := lockstep.NewTable(maps.Clone(actions)); err != nil ||
+			again.Name != table.Name {
+			t.Errorf("%s: %s, and again %v, %v", is, table.Name, again, err)
+		}
 	}
 }
 
