@@ -110,4 +110,15 @@ func TestUnforeseen(t *testing.T) {
 	if want := w[1] * one; !(math.Abs(u.Cost-want) <= 1e-12) {
 		t.Errorf("the last step: %v, want %v", u.Cost, want)
 	}
+	// Where a lataccel is clipped follows from that of the step before, also where that one costs
+	// nothing: from 4 m/s² on all bins here are clipped to the same.
+	for _, first := range []int{99, 100} {
+		u = NewUnforeseen(r)
+		u.Observe(&lockstep.Step{Index: first, Probs: probs, Lataccel: 4})
+		before := u.Cost
+		u.Observe(&lockstep.Step{Index: first + 1, Probs: probs})
+		if u.Cost != before {
+			t.Errorf("step %d, from 4 m/s²: it adds %v, want 0", first+1, u.Cost-before)
+		}
+	}
 }
