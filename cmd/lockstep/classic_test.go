@@ -425,6 +425,51 @@ func TestPolicyEnv(t *testing.T) {
 	}
 }
 
+// TestLongEnv: steps beyond those that the command computes at a time go on by the policy where
+// it was: a table's next action, and the next draw. The reference comes to the same in one run.
+func TestLongEnv(t *testing.T) {
+	const name, steps = "MountainCarContinuous-v0", 2300
+	actions := make([]float32, steps)
+	table := make([]classic.Actions, steps)
+	for i := range actions {
+		actions[i] = float32(i%89) / 89 * float32(i%2*2-1) * float32(i) / steps
+		table[i].Continuous = actions[i : i+1]
+	}
+	file, key := filepath.Join(t.TempDir(), "table.npz"), uint64(0)
+	if err := npz.WriteFile(file, []npz.Array{npz.New("actions", actions, steps)}); err != nil {
+		t.Fatal(err)
+	}
+	for args, policy := range map[string]classic.Policy{
+		"--policy " + file: {Recorded: table}, "--steps 2300": {Uniform: &key},
+	} {
+		task, err := classic.Make(name, 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		maker, err := engines.Classic().Open("reference", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole, err := maker.Make(task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(whole.Reset(classic.Reset{}),
+			whole.Run(t.Context(), policy, steps, nil)); err != nil {
+			t.Fatal(err)
+		}
+		line := strings.Fields("rollout --json --env " + name + " " + args)
+		status, stdout, stderr := lockstepRun(t.Context(), line...)
+		var got struct{ Rewards []float64 }
+		if err := json.Unmarshal([]byte(stdout), &got); err != nil || status != exitOK {
+			t.Fatalf("%s: exit %d, %v, %s", args, status, err, stderr)
+		}
+		if err := simtest.Same(args+": rewards", got.Rewards, whole.Totals().Rewards); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestBenchEnv: every engine that runs here is measured, held to the reference, and what is
 // missing is named; what a Python answers is in the table.
 func TestBenchEnv(t *testing.T) {
