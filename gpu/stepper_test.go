@@ -407,9 +407,11 @@ func TestObserveOnDevice(t *testing.T) {
 }
 
 // TestObserveOnDeviceAtEnds: a rollout that has ended is not observed, and what ends it is its
-// route's last row or, if the shortcuts have it so, the last step that costs.
+// route's last row or, if the shortcuts have it so, the last step that costs. The plan goes on
+// behind that step in either case, as the reference has it.
 func TestObserveOnDeviceAtEnds(t *testing.T) {
 	s := newSimulator(t, Config{Open: sharedDevice(t)})
+	ref := newReference(t, s.Profile())
 	ctx := context.Background()
 	jobs := []lockstep.Job{ // the last ends before both steps
 		{Route: shorten(routes()[0], 502)}, {Route: shorten(routes()[1], 501)},
@@ -430,7 +432,17 @@ func TestObserveOnDeviceAtEnds(t *testing.T) {
 			r := &shot.Rollouts[i]
 			r.Lataccel, r.Action = jobs[i].Route.TargetLataccel[:end], make([]float64, end)
 		}
-		if err := p.Restore(ctx, shot); err != nil {
+		specified, err := ref.Reset(ctx, jobs, lockstep.Options{Shortcuts: shortcuts})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer specified.Close()
+		got, plan := make([]float32, n*size), make([]float32, n*size)
+		if err := errors.Join(
+			p.Restore(ctx, shot), specified.Restore(ctx, shot), p.Observe(ctx, got),
+			specified.Observe(ctx, plan),
+			simtest.Same(fmt.Sprintf("shortcuts %v, the last step to cost", shortcuts), got, plan),
+		); err != nil {
 			t.Fatal(err)
 		}
 		for p.Index() < lockstep.CostEndIdx+1 {
