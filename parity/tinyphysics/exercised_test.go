@@ -77,3 +77,37 @@ func TestExercised(t *testing.T) {
 		t.Errorf("the nearest is %v, want step 77 of route %s", n, jobs[1].Route.Name)
 	}
 }
+
+// TestPlanBranches: what is counted of the plan is at how many steps a controller sees it so, and
+// no more: whole, cut, gone, and for PIDFF with a band in which no row is left.
+func TestPlanBranches(t *testing.T) {
+	want := map[int]int{}
+	jobs := toyJobs(2, lockstep.ControlStartIdx+60)
+	for step := lockstep.ControlStartIdx; step < jobs[0].Route.Len(); step++ {
+		rows := len(jobs[0].Route.FuturePlan(step).Lataccel)
+		branch := branches.CutPlan
+		switch rows {
+		case lockstep.FuturePlanSteps - 1:
+			branch = branches.WholePlan
+		case 0:
+			branch = branches.NoPlan
+		}
+		want[branch] += len(jobs)
+		for _, band := range lockstep.PlanBands() {
+			if band[0] >= rows {
+				want[branches.EmptyBand]++ // of the one PIDFF
+				break
+			}
+		}
+	}
+	jobs[0].Policy = lockstep.PIDFF{P: 1, FF: [4]float64{0, 1}}
+	jobs[1].Policy = lockstep.Custom{
+		Name: "custom", New: func() lockstep.Controller { return reference.NewPID(lockstep.PID{}) },
+	}
+	r := compare(t, Live(&toy{name: "a"}), Live(&toy{name: "b"}), jobs, parity.CompareOptions{})
+	for branch, times := range want {
+		if got := r.Exercised.Branches[branch]; got.Times != times {
+			t.Errorf("%s: %d times, a controller sees it %d times", got.Name, got.Times, times)
+		}
+	}
+}
