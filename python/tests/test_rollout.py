@@ -124,6 +124,35 @@ def test_means_are_those_of_columns():
             assert mean[k, i] == numbers.sum() / np.count_nonzero(numbers)
 
 
+def test_a_function_sees_what_a_controller_of_the_challenge_sees(sim, routes, tmp_path):
+    """At every step that costs: target, lataccel, state, and of the plan as many rows."""
+    (tmp_path / "mine.py").write_text(
+        "class Controller:\n"
+        "    def update(self, target_lataccel, current_lataccel, state, future_plan):\n"
+        "        steer = float(target_lataccel) - float(current_lataccel)\n"
+        "        for x in (*state, *(x for c in future_plan for x in (len(c), *c))):\n"
+        "            steer = steer * 0.75 + float(x)\n"
+        "        return steer / 100\n"
+    )
+
+    def function(step):
+        steers = []
+        for i, plan in enumerate(step.plan):
+            steer = float(step.target[i]) - float(step.current[i])
+            state = (step.roll_lataccel[i], step.v_ego[i], step.a_ego[i])
+            columns = (plan[3], *plan[:3])
+            for x in (*state, *(x for c in columns for x in (len(c), *c))):
+                steer = steer * 0.75 + float(x)
+            steers.append(steer / 100)
+        return steers
+
+    picked = routes[:1]
+    want = sim.rollout(picked, tmp_path / "mine.py", trajectory=True)
+    got = sim.rollout(picked, function, trajectory=True)
+    assert got.action[..., :500].tobytes() == want.action[..., :500].tobytes()
+    assert got.costs.tobytes() == want.costs.tobytes()
+
+
 def test_routes_are_views(routes):
     route = routes[4]
     assert len(route) == routes.rows[4] == len(route.v_ego)
