@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"lockstep"
-	"lockstep/golden/goldentest"
+	"lockstep/internal/goldentest"
 )
 
 func TestFuturePlan(t *testing.T) {

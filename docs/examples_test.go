@@ -14,7 +14,6 @@ var withoutExample = map[string]string{
 	"batched/onnxruntime": "needs ONNX Runtime's library",
 	"fuzz":                "has tests only",
 	"python/native":       "is called from Python",
-	"golden/goldentest":   "serves tests",
 	"golden/recordtest":   "serves tests",
 	"gpu/classic":         "needs a GPU or a C++ compiler",
 	"gpu/classic/module":  "has nothing but embedded files",

@@ -26,12 +26,12 @@ import (
 
 	"lockstep"
 	"lockstep/golden"
-	"lockstep/golden/goldentest"
 	"lockstep/golden/recordtest"
 	"lockstep/internal/arbitrary"
 	"lockstep/internal/defaults"
 	"lockstep/internal/fuzzing"
 	"lockstep/internal/generate"
+	"lockstep/internal/goldentest"
 	"lockstep/internal/model"
 	"lockstep/internal/npz"
 	"lockstep/internal/onnx"

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"lockstep"
-	"lockstep/golden/goldentest"
+	"lockstep/internal/goldentest"
 	"lockstep/internal/libm"
 	"lockstep/internal/pandas"
 	"lockstep/parity/schema"

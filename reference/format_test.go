@@ -3,7 +3,7 @@ package reference_test
 import (
 	"testing"
 
-	"lockstep/golden/goldentest"
+	"lockstep/internal/goldentest"
 	"lockstep/reference"
 )
 

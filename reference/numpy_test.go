@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 
 	"lockstep"
-	"lockstep/golden/goldentest"
 	"lockstep/internal/f32"
+	"lockstep/internal/goldentest"
 	"lockstep/parity/schema"
 )
 

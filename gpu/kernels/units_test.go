@@ -12,10 +12,10 @@ import (
 	"testing/fstest"
 
 	"lockstep"
-	"lockstep/golden/goldentest"
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
 	"lockstep/gpu/kernels"
+	"lockstep/internal/goldentest"
 	"lockstep/internal/simtest"
 	"lockstep/parity/schema"
 	"lockstep/reference"

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"lockstep/golden/goldentest"
+	"lockstep/internal/goldentest"
 )
 
 // TestSinPython compares with np.sin where NumPy calls glibc.

@@ -9,8 +9,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"lockstep/golden/goldentest"
 	"lockstep/internal/fuzzing"
+	"lockstep/internal/goldentest"
 	"lockstep/parity/schema"
 )
 
