@@ -583,15 +583,15 @@ test-compiled-ptx:
 test-compiled-sass:
 	LOCKSTEP_ENGINE=sass $(GO) test -count 1 $(TESTFLAGS) ./gpu -run '$(COMPILED_SHORT)'
 	LOCKSTEP_ENGINE=sass $(GO) test -count 1 $(TESTFLAGS) ./gpu/classic -run '^TestGymnasium$$/^CartPole'
-	LOCKSTEP_ENGINE=sass $(GO) test -count 1 $(TESTFLAGS) ./gpu/translate -run '^TestSemantics$$'
+	LOCKSTEP_ENGINE=sass $(GO) test -count 1 $(TESTFLAGS) ./gpu/internal/translate -run '^TestSemantics$$'
 
 .PHONY: semantics
 semantics: $(NVCC_VENV)/ready ## assemble the specimens of the tables' instructions, and hold the tables to them
-	$(GO) test ./gpu/translate -run '^TestSemantics$$' -count 1 $(TESTFLAGS) -args -toolkit $(call quoted,$(abspath $(CUDA_HOME))/bin)
+	$(GO) test ./gpu/internal/translate -run '^TestSemantics$$' -count 1 $(TESTFLAGS) -args -toolkit $(call quoted,$(abspath $(CUDA_HOME))/bin)
 
 .PHONY: semantics-faults
 semantics-faults: ## make each row of the tables of instructions wrong, and misread each form of operand: the specimens must show it
-	$(GO) test ./gpu/translate -run '^Test(Semantics|Misread)$$' -count 1 $(TESTFLAGS) -args -plant
+	$(GO) test ./gpu/internal/translate -run '^Test(Semantics|Misread)$$' -count 1 $(TESTFLAGS) -args -plant
 
 # What the next three run on; ENGINES=sass runs on the machine code alone.
 ENGINES ?= ptx sass

@@ -145,7 +145,7 @@ var known = []Engine{
 func compiled(name string) Engine {
 	return Engine{
 		Name:     name,
-		Folder:   "gpu/translate",
+		Folder:   "gpu/internal/translate",
 		Want:     want.Compiler,
 		Slow:     true,
 		Compiled: true,

@@ -10,8 +10,8 @@ import (
 	"lockstep"
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
+	"lockstep/gpu/internal/translate"
 	"lockstep/gpu/module"
-	"lockstep/gpu/translate"
 	"lockstep/internal/want"
 )
 

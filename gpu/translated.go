@@ -5,8 +5,8 @@ import (
 
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
+	"lockstep/gpu/internal/translate"
 	"lockstep/gpu/module"
-	"lockstep/gpu/translate"
 )
 
 // OpenTranslated opens a device that executes the shipped kernels on the CPU, instruction

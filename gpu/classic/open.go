@@ -7,8 +7,8 @@ import (
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/cuda"
 	"lockstep/gpu/driver/emulated"
+	"lockstep/gpu/internal/translate"
 	"lockstep/gpu/kernels/classic"
-	"lockstep/gpu/translate"
 )
 
 // OnGPU is the engine on the GPU that gpu.OpenDevice takes.

@@ -652,7 +652,7 @@ var targets = []struct {
 	{
 		"test-compiled",
 		"The shipped PTX and machine code, executed: recordings and short policies.", true,
-		[]string{"gpu"}, "gpu/translate gpu gpu/classic",
+		[]string{"gpu"}, "gpu/internal/translate gpu gpu/classic",
 	},
 	{
 		"test-cuda-standin", "The program with CUDA in it, on a stand-in driver.", true,

@@ -147,7 +147,7 @@ func TestUntouched(t *testing.T) {
 func TestCompiledTargets(t *testing.T) {
 	for _, target := range targets {
 		for _, folder := range []string{
-			"gpu", "gpu/classic", "gpu/translate", "gpu/driver/emulated",
+			"gpu", "gpu/classic", "gpu/internal/translate", "gpu/driver/emulated",
 		} {
 			g := &run{change: verdict.Change{Packages: []string{folder}}}
 			if why := g.untouched(t.Context(), target.name,

@@ -20,9 +20,9 @@ import (
 	"strings"
 	"sync"
 
+	"lockstep/gpu/internal/translate"
 	"lockstep/gpu/kernels"
 	"lockstep/gpu/module"
-	"lockstep/gpu/translate"
 	"lockstep/internal/fileio"
 )
 

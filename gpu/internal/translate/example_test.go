@@ -3,7 +3,7 @@ package translate_test
 import (
 	"fmt"
 
-	"lockstep/gpu/translate"
+	"lockstep/gpu/internal/translate"
 )
 
 // What a kernel executed between two barriers adds up to its whole.

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	classic "lockstep/gpu/classic/module"
+	"lockstep/gpu/internal/translate"
 	"lockstep/gpu/module"
-	"lockstep/gpu/translate"
 )
 
 type text = func() (string, error)

@@ -2,9 +2,9 @@
 // barriers, what it executes: the speed model of gpu/PERFORMANCE.md. Nothing in it was
 // measured on a GPU.
 //
-//	go run ./gpu/translate/count -routes 6
-//	go run ./gpu/translate/count -policy wide  # steered by a recorded network
-//	go run ./gpu/translate/count -cubin FILE   # another, with its listing in FILE.sass
+//	go run ./gpu/internal/translate/count -routes 6
+//	go run ./gpu/internal/translate/count -policy wide  # steered by a recorded network
+//	go run ./gpu/internal/translate/count -cubin FILE   # another, with its listing in FILE.sass
 package main
 
 import (
@@ -19,8 +19,8 @@ import (
 	"lockstep/gpu"
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
+	"lockstep/gpu/internal/translate"
 	"lockstep/gpu/module"
-	"lockstep/gpu/translate"
 	"lockstep/internal/defaults"
 	"lockstep/routefile"
 )
