@@ -47,7 +47,8 @@ var classicControl = Family[classic.Maker]{
 // compiledClassic is the engine that executes the shipped PTX, or machine code.
 func compiledClassic(name string) Member[classic.Maker] {
 	return Member[classic.Maker]{
-		Name: name, Folder: "gpu/internal/translate", Want: want.Compiler, Slow: true, Compiled: true,
+		Name: name, Folder: "gpu/internal/translate", Want: want.Compiler, Slow: true,
+		Compiled: true,
 		New: func(workers int) (classic.Maker, error) {
 			e, err := gpuclassic.Translated(name, workers)
 			return e, want.Compiler.Denied(err)
