@@ -30,7 +30,7 @@ type header struct {
 type rollout struct {
 	Route   string `json:"route"`
 	SHA256  string `json:"route_sha256,omitempty"` // of its columns
-	Lengths [3]int `json:"lengths"`                // of lataccels, actions, what the policy remembers
+	Lengths [3]int `json:"lengths"`                // of lataccels, actions, the policy's memory
 	Err     string `json:"error,omitempty"`
 }
 
@@ -40,11 +40,8 @@ func Marshal(s *lockstep.Snapshot) ([]byte, error) {
 	var numbers []byte
 	for i := range s.Rollouts {
 		r := &s.Rollouts[i]
-		h.Rollouts = append(
-			h.Rollouts,
-			rollout{
-				r.Route, r.RouteSHA256, [3]int{len(r.Lataccel), len(r.Action), len(r.Policy)}, r.Err,
-			})
+		lengths := [3]int{len(r.Lataccel), len(r.Action), len(r.Policy)}
+		h.Rollouts = append(h.Rollouts, rollout{r.Route, r.RouteSHA256, lengths, r.Err})
 		for _, column := range [][]float64{r.Lataccel, r.Action, r.Policy} {
 			for _, x := range column {
 				numbers = binary.LittleEndian.AppendUint64(numbers, math.Float64bits(x))

@@ -73,13 +73,15 @@ func (c *compareCommand) sides(p *comparisons, options parity.CompareOptions) er
 	traces := !recordings && (unknown(c.Want) || slices.ContainsFunc(c.Got, unknown))
 	switch {
 	case c.Keep != "" && (recordings || traces || c.Inexact):
-		return errors.New("--keep goes with engines, and exact comparisons")
+		return errors.New(
+			"--keep keeps what engines do: it does not go with recordings, traces or --inexact",
+		)
 	case traces && c.Only != "":
-		return errors.New("--only goes with engines and goldens")
+		return errors.New("--only goes with engines and goldens, not with traces")
 	case recordings:
 		return c.goldens(p, options)
 	case traces && len(c.Got) != 1:
-		return fmt.Errorf("%s is compared with one engine, or with one trace: want A B", c.Want)
+		return fmt.Errorf("compare %s with one engine, or with one trace", c.Want)
 	case traces:
 		return c.traces(p, options)
 	}

@@ -135,11 +135,16 @@ func recorded(
 	sums := map[string]string{}
 	for _, r := range set.Recordings {
 		sums[r.Route] = r.RouteCSV
-		if sum, err := fileio.SHA256(filepath.Join(set.Dir, r.File)); err != nil ||
-			sum != r.SHA256 {
+		file := filepath.Join(set.Dir, r.File)
+		sum, err := fileio.SHA256(file)
+		if err != nil {
+			return "", nil, err
+		}
+		if sum != r.SHA256 {
 			return "", nil, fmt.Errorf(
-				"%s is not what its provenance says, SHA-256 %s (%v)",
-				filepath.Join(set.Dir, r.File), r.SHA256, err,
+				"%s has SHA-256 %s, not %s as provenance.json says: restore it, or record the set "+
+					"again",
+				file, sum, r.SHA256,
 			)
 		}
 	}
