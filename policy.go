@@ -289,7 +289,8 @@ type BatchController interface {
 	// ended. An error fails all of them.
 	Update(s *BatchStep) error
 
-	// Close ends the controller's work for these routes.
+	// Close ends the controller's work for these routes. Results may be out by then, so that
+	// its error is no rollout's.
 	Close() error
 }
 

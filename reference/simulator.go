@@ -145,9 +145,7 @@ func (s *Simulator) run(
 		}
 		t.controller = controller
 		defer func() {
-			if failed := done(); err == nil {
-				err = failed
-			}
+			guard.Do(func() { done() }) // how a controller ends is no result's, as in other engines
 			step = t.stepIdx
 			if err != nil {
 				guard.Fail(err)

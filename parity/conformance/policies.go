@@ -188,9 +188,10 @@ func (w *watched) Update(s *lockstep.BatchStep) error {
 	return w.fault
 }
 
+// Close fails, which is no rollout's.
 func (w *watched) Close() error {
 	w.closed.Add(1)
-	return nil
+	return errOutOfFuel
 }
 
 // failing are the ways in which a job can fail.
