@@ -52,11 +52,11 @@ static_assert(sizeof(ActBuffer<1>) <= 4 * Block<1>::kScores &&
                   sizeof(ActBuffer<6>) <= 4 * Block<6>::kScores,
               "it fits there");
 
-// decide_command turns a network's answer into a command. before is the command of the step before.
-__noinline__ __device__ void decide_command(const Launch &launch, const Drive &d, int64_t step,
-                                            double scale, double before, int64_t sampled,
-                                            const float *observation, int seen, const float *actor,
-                                            const float *sp, NetworkCommand &answer) {
+// decide turns a network's answer into a command. before is the command of the step before.
+__noinline__ __device__ void decide(const Launch &launch, const Drive &d, int64_t step,
+                                    double scale, double before, int64_t sampled,
+                                    const float *observation, int seen, const float *actor,
+                                    const float *sp, NetworkCommand &answer) {
   answer.command = 0.0;  // control_step reads it before it asks for nan
   if (answer.nan >= 0) return;
   double raw;
@@ -291,7 +291,7 @@ __noinline__ __device__ void act(const Launch &launch, const Drive *drives, int6
     const int r = t.index;
     const int seen =
         (declared >> r & 1) != 0 ? static_cast<int>(buffer.network[r].declared) : kObservation;
-    decide_command(launch, drives[r], step, buffer.network[r].scale, before, sampled,
+    decide(launch, drives[r], step, buffer.network[r].scale, before, sampled,
            seen_by(r), seen, buffer.answer[r], buffer.softplus[r], buffer.command[r]);
   }
 }
