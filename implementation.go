@@ -2,6 +2,7 @@ package lockstep
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -19,6 +20,9 @@ type Implementation interface {
 	// included, fail with ErrClosed.
 	Close() error
 }
+
+// ErrClosed is the error of what a simulator would have to compute after Close.
+var ErrClosed = errors.New("the simulator is closed")
 
 // A Describer says what it is.
 type Describer interface{ About() About }

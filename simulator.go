@@ -122,6 +122,18 @@ func (j *Job) checkPolicy() error {
 	return nil
 }
 
+// Failed is the error of a job that failed at a step, 0 if before the first.
+func (j *Job) Failed(step int, err error) error {
+	name := ""
+	if j.Route != nil {
+		name = j.Route.Name
+	}
+	if j.Policy == nil {
+		return fmt.Errorf("route %s, step %d: %w", name, step, err)
+	}
+	return fmt.Errorf("route %s, controller %v, step %d: %w", name, j.Policy, step, err)
+}
+
 // Options say how much is computed, never how.
 type Options struct {
 	Shortcuts Shortcuts
@@ -197,4 +209,25 @@ type Costs struct {
 	Lataccel float64 `json:"lataccel_cost"` // 100 · mean squared tracking error
 	Jerk     float64 `json:"jerk_cost"`     // 100 · mean squared lateral jerk
 	Total    float64 `json:"total_cost"`    // 50 · Lataccel + Jerk
+}
+
+// passing marks an error as one of the moment.
+type passing struct{ error }
+
+func (p passing) Unwrap() error { return p.error }
+
+// Passing marks an error as one of the moment and the machine, such as that of a process that
+// was killed or did not answer in time. It says nothing of what was to be computed: done again,
+// the same may succeed, so that nobody keeps it for a result. Its text stays as it is.
+func Passing(err error) error {
+	if err == nil || IsPassing(err) {
+		return err
+	}
+	return passing{err}
+}
+
+// IsPassing reports whether Passing marked the error, or one that it wraps.
+func IsPassing(err error) bool {
+	var p passing
+	return errors.As(err, &p)
 }
