@@ -32,20 +32,6 @@ func Seed(path string) uint32 {
 	return seed
 }
 
-// Uniforms are the job's first n draws, the one way to them: those given, else the
-// route's. Those kept with the route serve unless they are too few or, by their first,
-// another seed's; then they are made anew.
-func (j *Job) Uniforms(n int) []float64 {
-	draws, seed := j.Route.Draws, j.Route.Seed
-	switch {
-	case j.Draws != nil:
-		return j.Draws
-	case len(draws) >= n && (n == 0 || draws[0] == Draws(seed, 1)[0]):
-		return draws[:n:n]
-	}
-	return Draws(seed, n)
-}
-
 // NoiseKind is a kind of noise.
 type NoiseKind uint8
 

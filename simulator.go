@@ -122,6 +122,20 @@ func (j *Job) checkPolicy() error {
 	return nil
 }
 
+// Uniforms are the job's first n draws, the one way to them: those given, else the
+// route's. Those kept with the route serve unless they are too few or, by their first,
+// another seed's; then they are made anew.
+func (j *Job) Uniforms(n int) []float64 {
+	draws, seed := j.Route.Draws, j.Route.Seed
+	switch {
+	case j.Draws != nil:
+		return j.Draws
+	case len(draws) >= n && (n == 0 || draws[0] == Draws(seed, 1)[0]):
+		return draws[:n:n]
+	}
+	return Draws(seed, n)
+}
+
 // Failed is the error of a job that failed at a step, 0 if before the first.
 func (j *Job) Failed(step int, err error) error {
 	name := ""
