@@ -45,7 +45,7 @@ var unequal = map[string]struct {
 	more map[string]int
 	why  string
 }{
-	"8lockstep6sampleI": {map[string]int{"DADD": 7}, "a loop that adds is unrolled"},
+	"8lockstep15sample_lataccelI": {map[string]int{"DADD": 7}, "a loop that adds is unrolled"},
 	"7classic7forwardI": {
 		map[string]int{"FADD": 24, "FMUL": 24}, "a loop of products and sums is unrolled",
 	},
