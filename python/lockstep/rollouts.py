@@ -44,20 +44,20 @@ def spread(values: Any, shape: tuple[int, ...], what: str) -> npt.NDArray[Any]:
 class Rollouts(_native.Uncopied):
     """N rollouts in step. Made by :meth:`lockstep.Simulator.reset`.
 
-    A rollout ends at step 500, or at its route's end. One that fails leaves the others alone.
+    A rollout ends at step 500, or at its route's end if that comes first. One that fails leaves the others alone.
     """
 
     def __init__(
         self,
         handle: _native.Handle,
         names: list[str],
-        rows: npt.NDArray[np.intp],
+        ends: npt.NDArray[np.intp],
         step: int,
         there: DeviceArray | None = None,
     ) -> None:
         self._handle = handle
         self._names = names
-        self._ends = np.minimum(rows, COST_END_IDX)
+        self._ends = ends
         self._end = int(self._ends.max(initial=0))
         self._step = step
         self._n = len(names)

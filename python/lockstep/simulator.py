@@ -21,7 +21,14 @@ from lockstep._frames import COLUMNS
 from lockstep._progress import Progress, told
 from lockstep.controllers import Controllers, distinct, specify, steer
 from lockstep.network import Network
-from lockstep.rollouts import CONTEXT_LENGTH, CONTROL_START_IDX, REAL, ROLLOUT_BYTES, Rollouts
+from lockstep.rollouts import (
+    CONTEXT_LENGTH,
+    CONTROL_START_IDX,
+    COST_END_IDX,
+    REAL,
+    ROLLOUT_BYTES,
+    Rollouts,
+)
 from lockstep.training import ARRAY_BYTES, Experience
 
 __all__ = ["Result", "Route", "Routes", "Simulator"]
@@ -549,7 +556,7 @@ class Simulator(_native.Uncopied):
         tell: Callable[..., object] | None,
     ) -> Result:
         """Roll out with a function of Python's."""
-        with self.reset(routes, step=CONTEXT_LENGTH) as rollouts:
+        with self._begin(routes, CONTEXT_LENGTH, whole=trajectory) as rollouts:
             lataccel, action = steer(rollouts, routes, controller)
             costs = rollouts.costs()[np.newaxis]
             errors = {(0, i): error for i, error in rollouts.errors.items()}
@@ -585,6 +592,16 @@ class Simulator(_native.Uncopied):
         Rollouts
             To be advanced.
         """
+        return self._begin(routes, step, draws)
+
+    def _begin(
+        self,
+        routes: Routes,
+        step: int,
+        draws: npt.ArrayLike | None = None,
+        whole: bool = False,
+    ) -> Rollouts:
+        """Begin rollouts that go on to where costs end, or to the routes' ends."""
         step, chosen = operator.index(step), specify_routes(routes)
         if not CONTEXT_LENGTH <= step <= CONTROL_START_IDX:
             raise ValueError(f"step={step}: want {CONTEXT_LENGTH} to {CONTROL_START_IDX}")
@@ -610,12 +627,14 @@ class Simulator(_native.Uncopied):
             **chosen,
             step=step,
             draws=0 if array is None else array.shape[1],
+            whole=whole,
         )
         handle = _native.Handle(answer["handle"], "rollouts")
         there = None
         if self._place is not None:
             there = DeviceArray(self._place, answer["lataccels"], (len(routes),), handle)
-        return Rollouts(handle, routes.names, routes.rows, step, there)
+        ends = routes.rows if whole else np.minimum(routes.rows, COST_END_IDX)
+        return Rollouts(handle, routes.names, ends, step, there)
 
     def collect(
         self,

@@ -30,8 +30,9 @@ type roll struct {
 type resetRequest struct {
 	Routes    int64
 	Positions []int
-	Step      int // the first that Python steers
-	Draws     int // how many are given for each rollout, 0 for the route's own
+	Step      int  // the first that Python steers
+	Draws     int  // how many are given for each rollout, 0 for the route's own
+	Whole     bool // to the routes' ends, not to where costs end
 }
 
 type resetAnswer struct {
@@ -62,8 +63,11 @@ func reset(t *task, s *simulator, q resetRequest, buffer []byte) (any, error) {
 			r.jobs[i].Draws = append([]float64(nil), draws[i*q.Draws:][:q.Draws]...)
 		}
 	}
-	if r.stepper, err = s.Reset(context.Background(), r.jobs,
-		lockstep.Options{Shortcuts: lockstep.CostOnly}); err != nil {
+	options := lockstep.Options{Shortcuts: lockstep.CostOnly}
+	if q.Whole {
+		options.Shortcuts = lockstep.FullTrajectory
+	}
+	if r.stepper, err = s.Reset(context.Background(), r.jobs, options); err != nil {
 		return nil, usage(err)
 	}
 	commands, lataccels := make([]float64, r.n), make([]float64, r.n)
