@@ -153,7 +153,7 @@ func testEngines(names string) []engines.Engine {
 			Find: func() (string, error) { return "", errors.New("no device") },
 		}
 		switch fault {
-		case "absent":
+		case "absent", "absent-lacks":
 			missing = errors.New("no device")
 		case "denied": // it is here all the same
 			missing, device.Find = errors.New(
@@ -170,7 +170,7 @@ func testEngines(names string) []engines.Engine {
 				Want:      device,
 				ByLibrary: true,
 				Lacks: func(lockstep.Profile) error {
-					if fault == "lacks" {
+					if strings.Contains(fault, "lacks") {
 						return errors.New("it has no such form")
 					}
 					return nil
@@ -576,6 +576,7 @@ func TestCompareGoldens(t *testing.T) {
 		{"profile", "", exitOK, []string{"not applicable  twin"}},
 		{"lacks", "", exitOK, []string{"not applicable  twin", "twin: it has no such form"}},
 		{"absent", "twin", exitUsage, []string{"not run         twin"}},
+		{"absent-lacks", "twin", exitUsage, []string{"not run         twin"}},
 	} {
 		plant(t, c.twin)
 		args := append([]string{"compare", goldenDefault}, strings.Fields(c.args)...)

@@ -65,7 +65,7 @@ func open(
 		o.profile = sim.Profile().String()
 	}
 	switch {
-	case !e.Computes(config.Profile): // a machine does not change that
+	case !e.Computes(config.Profile) && e.Absent() == nil: // what is not here is not run
 		o.err = notApplicable(fmt.Sprintf("%s: %v", e.Name, e.Lacks(config.Profile)))
 	case err != nil || inexact:
 	case sim.About().Unproven != nil:
