@@ -104,4 +104,25 @@ func TestFastestKnown(t *testing.T) {
 	if got := s.fastest(80); got != (shape{40, 3}) {
 		t.Errorf("of two equal ones %+v is taken", got)
 	}
+	s.times[shape{20, 1}], s.times[shape{40, 1}], s.times[shape{80, 1}] = 8, 9, 9
+	if got := s.fastest(80); got.group != 1 {
+		t.Errorf("of two equal groups that of %+v is taken", got)
+	}
+}
+
+// TestTogether: a group has as many unique sequences as have room for their rows, and one at
+// least.
+func TestTogether(t *testing.T) {
+	n := &network{group: 2, plan: plan{
+		unique: make([]int, 6), start: []int{0, 20, 30, 40, 60, 80, 81},
+	}}
+	for from, want := range []int{3, 4, 4, 5, 6, 6} {
+		if got := n.together(from); got != want {
+			t.Errorf("the group from sequence %d ends at %d, want %d", from, got, want)
+		}
+	}
+	n.group = 0
+	if got := n.together(2); got != 3 {
+		t.Errorf("a group without room ends at %d, want 3", got)
+	}
 }
