@@ -44,7 +44,8 @@ def spread(values: Any, shape: tuple[int, ...], what: str) -> npt.NDArray[Any]:
 class Rollouts(_native.Uncopied):
     """N rollouts in step. Made by :meth:`lockstep.Simulator.reset`.
 
-    A rollout ends at step 500, or at its route's end if that comes first. One that fails leaves the others alone.
+    A rollout ends at step 500, or at its route's end if that comes first. One that fails leaves the
+    others alone.
     """
 
     def __init__(
