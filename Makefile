@@ -52,10 +52,10 @@ FLAGS     = -vet=off $(if $(filter -count%,$(TESTFLAGS)),,-count=1) $(if $(filte
 test: venv ## run all tests, never from the cache, and name what was not run for want of something
 	-@$(MAKE) --no-print-directory onnxruntime >/dev/null
 	@mkdir -p $(dir $(LOG)) && rm -f $(LOG)
-	@$(WITH_PYTHON); $(GO) run ./parity/gate/notrun -origin -- $(FLAGS) > $(LOG).begun || exit 1; \
+	@$(WITH_PYTHON); $(GO) run ./cmd/internal/gate/notrun -origin -- $(FLAGS) > $(LOG).begun || exit 1; \
 	$(GOTESTSUM) --format pkgname --hide-summary skipped --jsonfile $(LOG).ran -- $(FLAGS) $(PACKAGES); status=$$?; \
 	cat $(LOG).begun $(LOG).ran > $(LOG) && rm $(LOG).begun $(LOG).ran || exit 1; \
-	$(GO) run ./parity/gate/notrun $(LOG) || status=1; \
+	$(GO) run ./cmd/internal/gate/notrun $(LOG) || status=1; \
 	exit $$status
 
 # Python with what tests ask it, unless the user names one; without Python it goes on.
@@ -75,7 +75,7 @@ test-missing: ## a few commands and tests with one thing of the machine missing 
 
 .PHONY: test-assets
 test-assets: ## run what `make test` has not run for want of the official network and routes, now that they are here
-	@$(WITH_PYTHON); $(GO) run ./parity/gate/notrun -run assets -out build/test-assets.json build/test.json
+	@$(WITH_PYTHON); $(GO) run ./cmd/internal/gate/notrun -run assets -out build/test-assets.json build/test.json
 
 # The revision that the change is to be merged into; without one every check runs.
 BASE      ?=
@@ -173,25 +173,25 @@ CUDA_LINK := build/cuda-link
 # gorgonia.org/cu names the library only; what it is linked with and which header it sees comes from here.
 # Go takes a flag with spaces in it between quotes of either kind.
 flag = $(if $(findstring ',$(1)),"$(1)",'$(1)')
-WITH_CUDA = CGO_ENABLED=1 CGO_CFLAGS=$(call quoted,-O2 -g $(call flag,-I$(abspath gpu/driver/cuda/include)) $(call flag,-I$(abspath $(CUDA_HOME))/include)) \
+WITH_CUDA = CGO_ENABLED=1 CGO_CFLAGS=$(call quoted,-O2 -g $(call flag,-I$(abspath gpu/internal/driver/cuda/include)) $(call flag,-I$(abspath $(CUDA_HOME))/include)) \
 	CGO_LDFLAGS=$(call quoted,$(call flag,-L$(abspath $(CUDA_LINK))))
 
-$(NVCC_VENV)/ready: gpu/module/requirements.txt
+$(NVCC_VENV)/ready: gpu/internal/module/requirements.txt
 	rm -rf $(NVCC_VENV)
 	$(PYTHON) -m venv $(NVCC_VENV)
-	$(NVCC_VENV)/bin/pip install --quiet --disable-pip-version-check --only-binary :all: -r gpu/module/requirements.txt
+	$(NVCC_VENV)/bin/pip install --quiet --disable-pip-version-check --only-binary :all: -r gpu/internal/module/requirements.txt
 	touch $@
 
 # The recipes ask for CUDA_HOME again, since the package may just have come.
-$(CUDA_LINK)/libcuda.a: gpu/driver/cuda/include/cuda.h gpu/driver/cuda/internal/stub/main.go $(NVCC_VENV)/ready
+$(CUDA_LINK)/libcuda.a: gpu/internal/driver/cuda/include/cuda.h gpu/internal/driver/cuda/internal/stub/main.go $(NVCC_VENV)/ready
 	@mkdir -p $(CUDA_LINK)
 	@$(MAKE) --no-print-directory cuda-link
 
 .PHONY: cuda-link
 cuda-link:
 	@if [ ! -f "$(CUDA_HOME)/include/cuda.h" ]; then echo "no cuda.h in $(CUDA_HOME)/include: set CUDA_HOME to a toolkit, or leave it unset and the header is fetched"; exit 2; fi
-	echo '#include <cuda.h>' | $(CC) -E -P -Igpu/driver/cuda/include -I$(call quoted,$(CUDA_HOME)/include) -x c - | $(GO) run ./gpu/driver/cuda/internal/stub -kind loader > $(CUDA_LINK)/loader.c
-	$(CC) -O2 -fPIC -Igpu/driver/cuda/include -I$(call quoted,$(CUDA_HOME)/include) -c $(CUDA_LINK)/loader.c -o $(CUDA_LINK)/loader.o
+	echo '#include <cuda.h>' | $(CC) -E -P -Igpu/internal/driver/cuda/include -I$(call quoted,$(CUDA_HOME)/include) -x c - | $(GO) run ./gpu/internal/driver/cuda/internal/stub -kind loader > $(CUDA_LINK)/loader.c
+	$(CC) -O2 -fPIC -Igpu/internal/driver/cuda/include -I$(call quoted,$(CUDA_HOME)/include) -c $(CUDA_LINK)/loader.c -o $(CUDA_LINK)/loader.o
 	rm -f $(CUDA_LINK)/libcuda.a && ar rcs $(CUDA_LINK)/libcuda.a $(CUDA_LINK)/loader.o
 
 .PHONY: build-cuda
@@ -199,7 +199,7 @@ build-cuda: $(CUDA_LINK)/libcuda.a ## build bin/lockstep with the GPU in it; it 
 	$(WITH_CUDA) $(GO) build -tags cuda -o $(BIN) ./cmd/lockstep
 
 .PHONY: kernels
-kernels: $(NVCC_VENV)/ready ## compile the CUDA kernels into gpu/module and gpu/classic/module
+kernels: $(NVCC_VENV)/ready ## compile the CUDA kernels into gpu/internal/module and gpu/internal/module/classic
 	@$(MAKE) --no-print-directory nvcc
 	@$(MAKE) --no-print-directory nvcc-classic
 
@@ -210,7 +210,7 @@ kernels-check: $(NVCC_VENV)/ready ## compile them and compare with what is commi
 
 .PHONY: nvcc
 nvcc:
-	$(GO) run ./gpu/module/build -nvcc $(call quoted,$(CUDA_HOME)/bin/nvcc) $(NVCC_FLAGS)
+	$(GO) run ./gpu/internal/module/build -nvcc $(call quoted,$(CUDA_HOME)/bin/nvcc) $(NVCC_FLAGS)
 
 # Cases of each property: `go test ./gpu` tries them all on the emulated device.
 CHECKS ?= 25
@@ -219,7 +219,7 @@ CHECKS ?= 25
 test-cuda-standin: $(CUDA_LINK)/libcuda.a ## the program with the GPU in it, on a stand-in driver that runs the kernels on the CPU
 	@$(MAKE) --no-print-directory standin
 	$(WITH_CUDA) $(GO) vet -tags cuda ./gpu/... ./cmd/...
-	LD_LIBRARY_PATH=$(call quoted,$(abspath build/standin)) LOCKSTEP_REQUIRE_GPU=1 $(WITH_CUDA) $(GO) test -tags cuda $(TESTFLAGS) ./gpu/driver/cuda
+	LD_LIBRARY_PATH=$(call quoted,$(abspath build/standin)) LOCKSTEP_REQUIRE_GPU=1 $(WITH_CUDA) $(GO) test -tags cuda $(TESTFLAGS) ./gpu/internal/driver/cuda
 	LD_LIBRARY_PATH=$(call quoted,$(abspath build/standin)) LOCKSTEP_REQUIRE_GPU=1 $(WITH_CUDA) $(GO) test -tags cuda $(TESTFLAGS) ./gpu -rapid.checks $(CHECKS)
 
 .PHONY: standin
@@ -417,7 +417,7 @@ test-edits: ## Python controllers, what they import and read, networks and route
 
 .PHONY: test-faults
 test-faults: ## runs, searches, shards and caches on a disk that fails on purpose: HISTORIES of them, of the seed SEED
-	$(GO) test $(TESTFLAGS) -count 1 -timeout 120m -v -run '^TestFaults$$' ./runs -args -histories $(HISTORIES) -seed $(SEED)
+	$(GO) test $(TESTFLAGS) -count 1 -timeout 120m -v -run '^TestFaults$$' ./cmd/internal/runs -args -histories $(HISTORIES) -seed $(SEED)
 test-faults: HISTORIES ?= 100000
 SEED      ?= $(shell date +%s)
 
@@ -546,8 +546,8 @@ golden-policies: need-upstream $(VENV)/ready ## record exported controllers in t
 	$(VENV)/bin/python scripts/avx2/mask.py build/avx2
 	PYTHONPATH=build/avx2 $(VENV)/bin/python golden/policies/record.py --upstream $(UPSTREAM) --model internal/defaults/tinyphysics-default.onnx --routes build/own-route --controllers build/controllers --out golden/policies/default-avx2.npz
 
-CLASSIC_KERNELS := gpu/kernels/classic
-CLASSIC_MODULE := gpu/classic/module
+CLASSIC_KERNELS := gpu/internal/kernels/classic
+CLASSIC_MODULE := gpu/internal/module/classic
 # Compiles the kernels of classic control into build/classic, and copies what is made, or with CHECK=1 compares it.
 .PHONY: nvcc-classic
 nvcc-classic:
@@ -556,9 +556,9 @@ nvcc-classic:
 		$(call quoted,$(abspath $(CUDA_HOME))/bin/nvcc) -std=c++17 -O3 -fmad=false -prec-div=true -prec-sqrt=true -ftz=false -$${t%%:*} -arch=$${t#*:} -Xptxas -v \
 			-o $(call quoted,$(abspath build/classic))/classic.$${t%%:*} classic.cu 2>> $(call quoted,$(abspath build/classic))/log || exit 1; done
 	awk '/entry function/ { name = $$7 } /Function properties for lockstep/ { getline; spill = $$0 } /Used/ { sub(/ptxas info *: */, ""); print name ": " $$0 "; " spill }' build/classic/log | tr -s ' ' > build/classic/report.txt
-	$(GO) run ./gpu/module/build -hash -sources $(CLASSIC_KERNELS) > build/classic/sources.sha256
-	$(GO) run ./gpu/module/build -nvcc $(CUDA_HOME)/bin/nvcc -list build/classic/classic.cubin > build/classic/classic.sass
-	$(GO) run ./gpu/module/build -nvcc $(CUDA_HOME)/bin/nvcc -list build/classic/classic.cubin -assemble build/classic/classic.ptx
+	$(GO) run ./gpu/internal/module/build -hash -sources $(CLASSIC_KERNELS) > build/classic/sources.sha256
+	$(GO) run ./gpu/internal/module/build -nvcc $(CUDA_HOME)/bin/nvcc -list build/classic/classic.cubin > build/classic/classic.sass
+	$(GO) run ./gpu/internal/module/build -nvcc $(CUDA_HOME)/bin/nvcc -list build/classic/classic.cubin -assemble build/classic/classic.ptx
 	cd build/classic && for f in ptx cubin sass; do \
 		if [ -n "$(CHECK)" ]; then gzip -dc ../../$(CLASSIC_MODULE)/classic.$$f.gz | cmp - classic.$$f || exit 1; else gzip -9nc classic.$$f > ../../$(CLASSIC_MODULE)/classic.$$f.gz; fi; done
 	for f in report.txt sources.sha256; do if [ -n "$(CHECK)" ]; then cmp build/classic/$$f $(CLASSIC_MODULE)/$$f || exit 1; else cp build/classic/$$f $(CLASSIC_MODULE)/; fi; done
@@ -646,7 +646,7 @@ classic-ci: ## a short test-classic, for every change: the rest of what holds cl
 
 .PHONY: bench-streaming
 bench-streaming: ## what streaming and keeping a run cost of a batched run, on an idle machine
-	LOCKSTEP_STREAMING=1 $(GO) test ./runs -run '^TestStreamingCost$$' -count 1 -v
+	LOCKSTEP_STREAMING=1 $(GO) test ./cmd/internal/runs -run '^TestStreamingCost$$' -count 1 -v
 
 .PHONY: bench-ray
 bench-ray: ## the parallel efficiency of shards as tasks of Ray, on an idle machine; after make test-ray

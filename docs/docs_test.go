@@ -25,7 +25,7 @@ func files(t *testing.T, f func(path, text string), extensions ...string) {
 		}
 		if d.IsDir() {
 			name, made := d.Name(), []string{"build", "bin", "testdata", "runs", "dist"}
-			if name != ".." && path != filepath.Join("..", "runs") &&
+			if name != ".." && path != filepath.Join("..", "cmd", "internal", "runs") &&
 				(strings.HasPrefix(name, ".") && name != ".ci" || slices.Contains(made, name) ||
 					path == filepath.Join("..", "assets")) {
 				return filepath.SkipDir

@@ -14,8 +14,6 @@ import (
 	"lockstep/batched"
 	"lockstep/batched/onnxruntime"
 	"lockstep/gpu"
-	"lockstep/gpu/driver"
-	"lockstep/gpu/driver/emulated"
 	"lockstep/internal/want"
 	"lockstep/reference"
 )
@@ -91,9 +89,9 @@ var known = []Engine{
 		Want:    want.Compiler,
 		Slow:    true,
 		Lacks:   gpu.Lacks,
-		Missing: emulated.Available,
+		Missing: gpu.Emulates,
 		New: func(c Config) (lockstep.Implementation, error) {
-			return openGPU(c, func() (driver.Device, error) { return emulated.Open(threads(c)) })
+			return openGPU(c, func() (gpu.Device, error) { return gpu.OpenEmulated(threads(c)) })
 		},
 	},
 	compiled("ptx"),
@@ -136,7 +134,7 @@ var known = []Engine{
 		Lacks:   gpu.Lacks,
 		Missing: gpu.Available,
 		New: func(c Config) (lockstep.Implementation, error) {
-			return openGPU(c, func() (driver.Device, error) { return gpu.OpenDeviceOn(c.Stream) })
+			return openGPU(c, func() (gpu.Device, error) { return gpu.OpenDeviceOn(c.Stream) })
 		},
 	},
 }
@@ -150,27 +148,27 @@ func compiled(name string) Engine {
 		Slow:     true,
 		Compiled: true,
 		Lacks:    gpu.Lacks,
-		Missing:  emulated.Available,
+		Missing:  gpu.Emulates,
 		New: func(c Config) (lockstep.Implementation, error) {
 			return openGPU(
-				c, func() (driver.Device, error) { return gpu.OpenTranslated(name, threads(c)) },
+				c, func() (gpu.Device, error) { return gpu.OpenTranslated(name, threads(c)) },
 			)
 		},
 	}
 }
 
 // threads say how the CPU executes kernels.
-func threads(c Config) emulated.Options {
-	options := emulated.Options{Processors: c.Workers}
+func threads(c Config) gpu.Emulation {
+	options := gpu.Emulation{Processors: c.Workers}
 	if c.Shuffled {
-		options.Order = emulated.Shuffled
+		options.Order = gpu.Shuffled
 	}
 	return options
 }
 
 func never() error { return nil }
 
-func openGPU(c Config, device func() (driver.Device, error)) (lockstep.Implementation, error) {
+func openGPU(c Config, device func() (gpu.Device, error)) (lockstep.Implementation, error) {
 	return opened(gpu.New(gpu.Config{
 		ModelPath:      c.Model,
 		Profile:        c.Profile,

@@ -191,10 +191,10 @@ func TestByName(t *testing.T) {
 		}
 	}
 	for file, want := range map[string]string{
-		"reference/gpt.go":       "reference",
-		"gpu/kernels/rollout.cu": "emulated gpu",
-		"parity/judge.go":        "",
-		"gpu":                    "",
+		"reference/gpt.go":                "reference",
+		"gpu/internal/kernels/rollout.cu": "emulated gpu",
+		"parity/judge.go":                 "",
+		"gpu":                             "",
 	} {
 		if got := strings.Join(Of(file), " "); got != want {
 			t.Errorf("%s is of %q, want %q", file, got, want)

@@ -26,7 +26,6 @@ import (
 
 	"lockstep"
 	"lockstep/golden"
-	"lockstep/golden/recordtest"
 	"lockstep/internal/arbitrary"
 	"lockstep/internal/defaults"
 	"lockstep/internal/fuzzing"
@@ -35,6 +34,7 @@ import (
 	"lockstep/internal/model"
 	"lockstep/internal/npz"
 	"lockstep/internal/onnx"
+	"lockstep/internal/recordtest"
 	"lockstep/internal/routecache"
 	"lockstep/internal/simtest"
 	"lockstep/parity/schema"

@@ -16,8 +16,8 @@ import (
 
 	"lockstep"
 	"lockstep/golden"
-	"lockstep/golden/recordtest"
 	"lockstep/internal/npz"
+	"lockstep/internal/recordtest"
 )
 
 // bitwise compares floats as bit patterns, so that NaN is NaN and -0 is not 0.

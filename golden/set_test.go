@@ -9,7 +9,7 @@ import (
 
 	"lockstep"
 	"lockstep/golden"
-	"lockstep/golden/recordtest"
+	"lockstep/internal/recordtest"
 )
 
 func TestSets(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 
 	"lockstep"
-	"lockstep/gpu/driver"
+	"lockstep/gpu/internal/driver"
 )
 
 // The structs of kernels/launch.h, whose comments say what the fields are.

@@ -9,8 +9,8 @@ import (
 	"unsafe"
 
 	"lockstep"
-	"lockstep/gpu/driver"
-	"lockstep/gpu/kernels"
+	"lockstep/gpu/internal/driver"
+	"lockstep/gpu/internal/kernels"
 )
 
 // kind is what jobs need of a launch. Those of one launch are of one kind.

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"lockstep"
-	"lockstep/gpu/kernels"
+	"lockstep/gpu/internal/kernels"
 	"lockstep/internal/model"
 	"lockstep/internal/simtest"
 )

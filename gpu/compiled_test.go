@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"lockstep"
-	"lockstep/gpu/driver"
-	"lockstep/gpu/driver/emulated"
+	"lockstep/gpu/internal/driver"
+	"lockstep/gpu/internal/driver/emulated"
+	"lockstep/gpu/internal/module"
 	"lockstep/gpu/internal/translate"
-	"lockstep/gpu/module"
 	"lockstep/internal/want"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"lockstep"
-	"lockstep/gpu/driver"
+	"lockstep/gpu/internal/driver"
 )
 
 // connection is an open device that holds the network's weights.

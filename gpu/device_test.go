@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"lockstep"
-	"lockstep/gpu/driver"
-	"lockstep/gpu/driver/emulated"
+	"lockstep/gpu/internal/driver"
+	"lockstep/gpu/internal/driver/emulated"
 )
 
 // TestLayout refuses modules of another interface.

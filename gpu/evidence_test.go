@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"testing"
 
-	"lockstep/gpu/driver/emulated"
 	"lockstep/gpu/hardware"
-	"lockstep/gpu/module"
+	"lockstep/gpu/internal/driver/emulated"
+	"lockstep/gpu/internal/module"
 	"lockstep/internal/want"
 )
 

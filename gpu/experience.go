@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"lockstep"
-	"lockstep/gpu/driver"
+	"lockstep/gpu/internal/driver"
 )
 
 var _ lockstep.DeviceCollector = (*Simulator)(nil)

@@ -16,8 +16,8 @@ import (
 
 	"lockstep"
 	"lockstep/golden"
-	"lockstep/gpu/driver"
-	"lockstep/gpu/driver/emulated"
+	"lockstep/gpu/internal/driver"
+	"lockstep/gpu/internal/driver/emulated"
 	"lockstep/internal/defaults"
 	"lockstep/internal/simtest"
 	"lockstep/internal/want"

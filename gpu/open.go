@@ -1,20 +1,23 @@
 package gpu
 
 import (
-	"lockstep/gpu/driver"
-	"lockstep/gpu/driver/cuda"
-	"lockstep/gpu/module"
+	"lockstep/gpu/internal/driver"
+	"lockstep/gpu/internal/driver/cuda"
+	"lockstep/gpu/internal/module"
 )
+
+// A Device executes kernels: a GPU, or the CPU as one. See Config.Open.
+type Device = driver.Device
 
 // OpenDevice opens the GPU: that whose number, among those that
 // CUDA_VISIBLE_DEVICES leaves, is in LOCKSTEP_DEVICE, otherwise the first. An
 // error says in one line what to do.
-func OpenDevice() (driver.Device, error) { return OpenDeviceOn(nil) }
+func OpenDevice() (Device, error) { return OpenDeviceOn(nil) }
 
 // OpenDeviceOn opens the GPU for a caller who works on it, too, as PyTorch does: all
 // commands go to a CUstream of the caller's, in the GPU's primary context, in order
 // with the caller's own. That context is never reset. Without a stream it is OpenDevice.
-func OpenDeviceOn(stream *uintptr) (driver.Device, error) {
+func OpenDeviceOn(stream *uintptr) (Device, error) {
 	manifest, err := module.ReadManifest()
 	if err != nil {
 		return nil, err

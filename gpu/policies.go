@@ -4,8 +4,8 @@ import (
 	"unsafe"
 
 	"lockstep"
-	"lockstep/gpu/driver"
-	"lockstep/gpu/kernels"
+	"lockstep/gpu/internal/driver"
+	"lockstep/gpu/internal/kernels"
 )
 
 // kindOf is what the device knows of a policy: its kind, if it is native.

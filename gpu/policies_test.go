@@ -11,8 +11,8 @@ import (
 
 	"lockstep"
 	recorded "lockstep/golden/policies"
-	"lockstep/gpu/driver"
-	"lockstep/gpu/driver/emulated"
+	"lockstep/gpu/internal/driver"
+	"lockstep/gpu/internal/driver/emulated"
 	"lockstep/internal/simtest"
 )
 

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"lockstep"
-	"lockstep/gpu/driver"
-	"lockstep/gpu/kernels"
+	"lockstep/gpu/internal/driver"
+	"lockstep/gpu/internal/kernels"
 	"lockstep/internal/model"
 )
 

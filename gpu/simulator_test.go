@@ -15,8 +15,8 @@ import (
 	"pgregory.net/rapid"
 
 	"lockstep"
-	"lockstep/gpu/driver"
-	"lockstep/gpu/driver/emulated"
+	"lockstep/gpu/internal/driver"
+	"lockstep/gpu/internal/driver/emulated"
 	"lockstep/internal/simtest"
 )
 

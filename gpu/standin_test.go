@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"lockstep"
-	"lockstep/gpu/driver"
+	"lockstep/gpu/internal/driver"
 )
 
 // TestStandin plants faults in the stand-in driver: runs fail with one clear line,

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"lockstep"
-	"lockstep/gpu/driver"
+	"lockstep/gpu/internal/driver"
 	"lockstep/internal/stepping"
 )
 

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"lockstep"
-	"lockstep/gpu/driver"
-	"lockstep/gpu/driver/emulated"
+	"lockstep/gpu/internal/driver"
+	"lockstep/gpu/internal/driver/emulated"
 	"lockstep/internal/simtest"
 	"lockstep/snapshotfile"
 )

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 
 	"lockstep"
-	"lockstep/gpu/driver"
+	"lockstep/gpu/internal/driver"
 )
 
 // Collect rolls jobs out that networks drive. The device writes what training needs; it

@@ -146,7 +146,7 @@ class GoBuildHook(BuildHookInterface):
         subprocess.run(
             [go, "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false",
              "-tags", ",".join(tags), "-ldflags",
-             f"-s -w -buildid= -X {module(root)}/python/native.version={self.metadata.version}",
+             f"-s -w -buildid= -X {module(root)}/cmd/internal/native.version={self.metadata.version}",
              "-o", str(library), "./cmd/lockstep"],
             cwd=root, env=environment, check=True,
         )  # fmt: skip

@@ -9,12 +9,12 @@ cd "$(dirname "$0")/.."
 unset "${!LOCKSTEP_@}"
 
 variants="
-no-compiler   ./internal/want,./gpu/driver/emulated                 Find|Launch                compiler,onnxruntime
+no-compiler   ./internal/want,./gpu/internal/driver/emulated                 Find|Launch                compiler,onnxruntime
 no-python     ./internal/policies,./internal/pycontroller                    Vectors|Close              python
 no-numpy      ./internal/policies,./internal/pycontroller                    Vectors|Close              python
-no-network    ./internal/want,./parity/gate/internal/testlog                 .                          -
-read-only     ./internal/want,./gpu/driver/emulated,./reference     Find|Launch|Vectors        onnxruntime
-odd-path      ./internal/want,./gpu/driver/emulated,./parity/gate/internal/testlog Find|Launch|Skip|Read|Named|Again|Origin|Capture -
+no-network    ./internal/want,./cmd/internal/gate/internal/testlog                 .                          -
+read-only     ./internal/want,./gpu/internal/driver/emulated,./reference     Find|Launch|Vectors        onnxruntime
+odd-path      ./internal/want,./gpu/internal/driver/emulated,./cmd/internal/gate/internal/testlog Find|Launch|Skip|Read|Named|Again|Origin|Capture -
 "
 
 for name in "$@"; do

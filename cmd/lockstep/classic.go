@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"lockstep/classic"
-	"lockstep/classic/archive"
+	"lockstep/cmd/internal/archive"
+	"lockstep/cmd/internal/report"
+	"lockstep/cmd/internal/runs"
 	"lockstep/engines"
 	"lockstep/internal/progress"
 	"lockstep/parity"
 	"lockstep/parity/gymnasium"
 	"lockstep/parity/verdict"
-	"lockstep/report"
-	"lockstep/runs"
 )
 
 func init() {

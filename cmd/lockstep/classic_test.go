@@ -12,11 +12,11 @@ import (
 	"testing"
 
 	"lockstep/classic"
-	"lockstep/classic/archive"
+	"lockstep/cmd/internal/archive"
+	"lockstep/cmd/internal/runs"
 	"lockstep/engines"
 	"lockstep/internal/npz"
 	"lockstep/internal/simtest"
-	"lockstep/runs"
 )
 
 // TestEnvs: the list has every environment, with its options.

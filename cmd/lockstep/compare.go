@@ -12,13 +12,13 @@ import (
 	"strings"
 
 	"lockstep"
+	"lockstep/cmd/internal/report"
 	"lockstep/engines"
 	"lockstep/internal/defaults"
 	"lockstep/internal/model"
 	"lockstep/parity"
 	"lockstep/parity/tinyphysics"
 	"lockstep/parity/verdict"
-	"lockstep/report"
 )
 
 type compareCommand struct {

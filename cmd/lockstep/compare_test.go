@@ -941,7 +941,7 @@ func sourceTree(t *testing.T) string {
 	write("Makefile", `%:
 	@for folder in fuzz generate reference reference/classic batched batched/classic parity \
 		parity/trace batched/onnxruntime internal/routecache cmd/lockstep gpu gpu/classic \
-		gpu/driver/cuda; do \
+		gpu/internal/driver/cuda; do \
 		echo '{"Action":"pass","Package":"lockstep/'$$folder'","Test":"TestA"}'; done
 `)
 	const set = "golden/testdata/default/ort1.30-avx2-expU-sinfma-csv2"
@@ -962,7 +962,7 @@ func sourceTree(t *testing.T) string {
 			return string(short)
 		},
 		"parity/testdata/regressions/lataccel-clipped-at-every-step.json": nil,
-		"gpu/module/manifest.json":                                        nil,
+		"gpu/internal/module/manifest.json":                               nil,
 	} {
 		data, err := os.ReadFile(filepath.Join("..", "..", file))
 		if err != nil {

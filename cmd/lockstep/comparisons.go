@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"lockstep/cmd/internal/report"
 	"lockstep/internal/want"
 	"lockstep/parity"
 	"lockstep/parity/verdict"
-	"lockstep/report"
 )
 
 // comparisons are those of one command, printed as they are made.

@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"lockstep"
+	"lockstep/cmd/internal/report"
 	"lockstep/engines"
 	"lockstep/internal/assets"
 	"lockstep/internal/model"
 	"lockstep/parity"
 	"lockstep/parity/tinyphysics"
 	"lockstep/reference"
-	"lockstep/report"
 	"lockstep/routefile"
 )
 

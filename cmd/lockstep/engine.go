@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"lockstep"
+	"lockstep/cmd/internal/report"
+	"lockstep/cmd/internal/runs"
 	"lockstep/engines"
 	"lockstep/internal/assets"
 	"lockstep/internal/defaults"
@@ -18,9 +20,7 @@ import (
 	"lockstep/internal/installed"
 	"lockstep/internal/model"
 	"lockstep/internal/routecache"
-	"lockstep/report"
 	"lockstep/routefile"
-	"lockstep/runs"
 )
 
 // pathFlags choose what is simulated.

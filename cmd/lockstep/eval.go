@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"lockstep"
+	"lockstep/cmd/internal/report"
+	"lockstep/cmd/internal/runs"
 	"lockstep/internal/search"
-	"lockstep/report"
-	"lockstep/runs"
 )
 
 type evalCommand struct {

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"lockstep/parity/gate"
+	"lockstep/cmd/internal/gate"
+	"lockstep/cmd/internal/report"
 	"lockstep/parity/mutants"
 	"lockstep/parity/verdict"
-	"lockstep/report"
 )
 
 type gateCommand struct {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"lockstep"
-	"lockstep/runs"
+	"lockstep/cmd/internal/runs"
 )
 
 // goesOn is what an interruption means for a search.

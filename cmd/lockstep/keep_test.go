@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"lockstep/cmd/internal/runs"
 	"lockstep/internal/generate"
 	"lockstep/internal/want"
-	"lockstep/runs"
 )
 
 // programs is a folder for the command, once it is built. TestMain removes it.

@@ -7,7 +7,7 @@ import "C"
 import (
 	"unsafe"
 
-	_ "lockstep/python/native"
+	_ "lockstep/cmd/internal/native"
 )
 
 // lockstep_main is the command line in the Python package's library: its arguments without the

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"lockstep/cmd/internal/report"
 	"lockstep/internal/progress"
 	"lockstep/parity/mutants"
 	"lockstep/parity/verdict"
-	"lockstep/report"
 )
 
 type mutantsCommand struct {

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"lockstep"
+	"lockstep/cmd/internal/report"
+	"lockstep/cmd/internal/runs"
 	"lockstep/internal/progress"
 	"lockstep/internal/search"
 	"lockstep/policyfile"
-	"lockstep/report"
-	"lockstep/runs"
 )
 
 type planCommand struct {

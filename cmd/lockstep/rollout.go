@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"lockstep"
+	"lockstep/cmd/internal/report"
+	"lockstep/cmd/internal/runs"
 	"lockstep/gpu"
 	"lockstep/internal/figures"
 	"lockstep/internal/progress"
 	"lockstep/parity/schema"
 	"lockstep/parity/tinyphysics"
 	"lockstep/parity/trace"
-	"lockstep/report"
-	"lockstep/runs"
 )
 
 type rolloutCommand struct {

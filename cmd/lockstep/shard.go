@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"lockstep"
+	"lockstep/cmd/internal/report"
+	"lockstep/cmd/internal/runs"
 	"lockstep/internal/progress"
 	"lockstep/policyfile"
-	"lockstep/report"
-	"lockstep/runs"
 )
 
 // shardCommand computes a run in parts, each anywhere.

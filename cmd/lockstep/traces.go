@@ -8,13 +8,13 @@ import (
 	"strings"
 
 	"lockstep"
+	"lockstep/cmd/internal/report"
 	"lockstep/engines"
 	"lockstep/internal/fileio"
 	"lockstep/parity"
 	"lockstep/parity/tinyphysics"
 	"lockstep/parity/trace"
 	"lockstep/parity/verdict"
-	"lockstep/report"
 	"lockstep/routefile"
 )
 

@@ -5,11 +5,11 @@ import (
 	"time"
 
 	"lockstep"
+	"lockstep/cmd/internal/report"
+	"lockstep/cmd/internal/runs"
 	"lockstep/internal/fileio"
 	"lockstep/internal/search"
 	"lockstep/policyfile"
-	"lockstep/report"
-	"lockstep/runs"
 )
 
 type tuneCommand struct {

@@ -17,9 +17,9 @@ import (
 	"strings"
 
 	"lockstep"
+	"lockstep/cmd/internal/runs"
 	"lockstep/internal/fileio"
 	"lockstep/internal/pycontroller"
-	"lockstep/runs"
 )
 
 type verifyCommand struct {

@@ -7,9 +7,9 @@ import (
 	"io/fs"
 	"time"
 
+	"lockstep/cmd/internal/runs"
 	"lockstep/internal/plain"
 	"lockstep/internal/progress"
-	"lockstep/runs"
 )
 
 type watchCommand struct {

@@ -11,7 +11,7 @@ import (
 
 	batched "lockstep/batched/classic"
 	"lockstep/classic"
-	"lockstep/gpu/driver"
+	"lockstep/gpu/internal/driver"
 	"lockstep/internal/want"
 )
 

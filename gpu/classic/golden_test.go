@@ -6,9 +6,9 @@ import (
 
 	"lockstep/classic"
 	golden "lockstep/golden/classic"
-	"lockstep/gpu/classic/module"
-	kernelsources "lockstep/gpu/kernels/classic"
-	rollout "lockstep/gpu/module"
+	kernelsources "lockstep/gpu/internal/kernels/classic"
+	"lockstep/gpu/internal/module/classic"
+	"lockstep/internal/kernelhash"
 	"lockstep/internal/simtest"
 	"lockstep/internal/want"
 )
@@ -52,7 +52,7 @@ func TestGymnasium(t *testing.T) {
 
 // TestModule: the compiled kernels are those of the sources.
 func TestModule(t *testing.T) {
-	got, err := rollout.HashSources(kernelsources.Sources)
+	got, err := kernelhash.Sources(kernelsources.Sources)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,12 +3,12 @@ package classic
 import (
 	"fmt"
 
-	"lockstep/gpu/classic/module"
-	"lockstep/gpu/driver"
-	"lockstep/gpu/driver/cuda"
-	"lockstep/gpu/driver/emulated"
+	"lockstep/gpu/internal/driver"
+	"lockstep/gpu/internal/driver/cuda"
+	"lockstep/gpu/internal/driver/emulated"
+	"lockstep/gpu/internal/kernels/classic"
+	"lockstep/gpu/internal/module/classic"
 	"lockstep/gpu/internal/translate"
-	"lockstep/gpu/kernels/classic"
 )
 
 // OnGPU is the engine on the GPU that gpu.OpenDevice takes.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"lockstep/classic"
-	"lockstep/gpu/driver"
+	"lockstep/gpu/internal/driver"
 	"lockstep/internal/simtest"
 	"lockstep/internal/want"
 )

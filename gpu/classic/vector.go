@@ -9,7 +9,7 @@ import (
 	"unsafe"
 
 	"lockstep/classic"
-	"lockstep/gpu/driver"
+	"lockstep/gpu/internal/driver"
 	"lockstep/internal/libm"
 )
 

@@ -11,13 +11,13 @@ mkdir -p "$out/goldens"
 # Without symbols for debuggers; Go's own tracebacks stay.
 strip='-s -w'
 $go test -c -tags cuda -ldflags="$strip" -o "$out/gpu.test" ./gpu
-$go test -c -tags cuda -ldflags="$strip" -o "$out/cuda.test" ./gpu/driver/cuda
+$go test -c -tags cuda -ldflags="$strip" -o "$out/cuda.test" ./gpu/internal/driver/cuda
 CGO_ENABLED=0 $go build -ldflags="$strip" -o "$out/test2json" cmd/test2json
 cp -R golden/testdata/default/. "$out/goldens/"
 cp gpu/hardware/peer.py "$out/"
-cp gpu/module/rollout.ptx.gz gpu/module/rollout.sm_90.cubin.gz "$out/"
+cp gpu/internal/module/rollout.ptx.gz gpu/internal/module/rollout.sm_90.cubin.gz "$out/"
 gzip -9n "$out/gpu.test" "$out/cuda.test" "$out/test2json" # what travels is small; run unpacks
-cp gpu/module/manifest.json gpu/module/report.txt "$out/"
+cp gpu/internal/module/manifest.json gpu/internal/module/report.txt "$out/"
 cp gpu/hardware/run.sh "$out/run"
 chmod +x "$out/run"
 size=$(du -sk "$out" | cut -f1)

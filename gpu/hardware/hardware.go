@@ -19,7 +19,7 @@ import (
 // Evidence is what was run on one GPU, where all of it passed.
 type Evidence struct {
 	Device, Driver string
-	Kernels        string // hash of their sources: see module.HashSources
+	Kernels        string // hash of their sources: see kernelhash.Sources
 	Module         string // of what was compiled of them: see module.Hash
 	Challenge      string // the answer to these kernels' challenge: see Answer
 	Recordings     int    // of the Python program that were reproduced, in a size of block each

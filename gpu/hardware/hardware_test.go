@@ -9,9 +9,10 @@ import (
 
 	"lockstep"
 	"lockstep/batched"
-	"lockstep/gpu/kernels"
-	"lockstep/gpu/module"
+	"lockstep/gpu/internal/kernels"
+	"lockstep/gpu/internal/module"
 	"lockstep/internal/defaults"
+	"lockstep/internal/kernelhash"
 	"lockstep/reference"
 )
 
@@ -22,7 +23,7 @@ func TestEvidence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hash, err := module.HashSources(kernels.Sources)
+	hash, err := kernelhash.Sources(kernels.Sources)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ WAYS = [Way(0, False), Way(CHUNK, False), Way(0, True), Way(CHUNK, True)]
 
 
 class Network:
-    """The network, from the kernels' packed weights (gpu/kernels/weights.h)."""
+    """The network, from the kernels' packed weights (gpu/internal/kernels/weights.h)."""
 
     def __init__(self, packed: Tensor, dtype: torch.dtype) -> None:
         self.rest = packed.to(dtype)

@@ -64,7 +64,7 @@ func TestRename(t *testing.T) {
 	if simtest.Whole(t) {
 		command("go", "vet", "./...")
 		command(
-			"go", "test", "./engines", "./parity/gate", "./parity/mutants", "-run",
+			"go", "test", "./engines", "./cmd/internal/gate", "./parity/mutants", "-run",
 			"^(TestImports|TestFaults|TestReads)$")
 	}
 	if err := run(root, from); err != nil {

@@ -38,8 +38,8 @@ func run(check bool) error {
 	}
 	var failed error
 	for path, text := range map[string]string{
-		"gpu/kernels/kinds.h":       header(names),
-		"python/lockstep/_kinds.py": python(),
+		"gpu/internal/kernels/kinds.h": header(names),
+		"python/lockstep/_kinds.py":    python(),
 	} {
 		if !check {
 			failed = errors.Join(failed, os.WriteFile(path, []byte(text), 0o644))

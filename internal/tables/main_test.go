@@ -24,7 +24,7 @@ func TestRun(t *testing.T) {
 	if err := run(true); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without a project: %v", err)
 	}
-	const kernels, python = "gpu/kernels/kinds.h", "python/lockstep/_kinds.py"
+	const kernels, python = "gpu/internal/kernels/kinds.h", "python/lockstep/_kinds.py"
 	for _, path := range []string{kernels, python} {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)

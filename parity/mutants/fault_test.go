@@ -116,7 +116,7 @@ func scoreOf(table string) *verdict.Score {
 
 // TestScoreOf: rows that were not caught or not named rightly are seen as such.
 func TestScoreOf(t *testing.T) {
-	want := &verdict.Score{Clean: []string{"reference", "./runs"}}
+	want := &verdict.Score{Clean: []string{"reference", "./cmd/internal/runs"}}
 	for i := range 4 {
 		want.Mutants = append(
 			want.Mutants,

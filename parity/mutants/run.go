@@ -199,7 +199,10 @@ const patience = 10 * time.Minute
 
 // variants lists the kernels that are made. A probe launches one, which compiles in a
 // fifth of the time.
-const variants, probedVariants = "gpu/kernels/variants.h", "#define LOCKSTEP_VARIANTS(V) V(2)\n"
+const (
+	variants       = "gpu/internal/kernels/variants.h"
+	probedVariants = "#define LOCKSTEP_VARIANTS(V) V(2)\n"
+)
 
 // try plants a fault in a copy and runs the tests that must see it: those of its
 // package, or a TestProbe.

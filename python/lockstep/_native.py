@@ -1,4 +1,4 @@
-"""The library: loading it, calling it, and its errors. See python/native for its other side.
+"""The library: loading it, calling it, and its errors. See cmd/internal/native for its other side.
 
 It is loaded when it is first used, not on import. The library's threads do not survive a
 fork, so a child of a process that has used it loads a copy of its own: what the child makes

@@ -212,7 +212,7 @@ class _Core:
         self.name, self.num, self.shared = name, num, answer["shared"]
         self.low, self.high = np.array(answer["low"]), np.array(answer["high"])
         self.discrete, d = answer["actions"] > 0, answer["observations"]
-        # See environments.step in python/native/classic.go.
+        # See environments.step in cmd/internal/native/classic.go.
         memory = np.zeros(8 * num + 4 * num + 2 * 4 * num * d + 2 * num, dtype=np.uint8)
         ends = np.cumsum([8 * num, 4 * num, 4 * num * d, 4 * num * d, num, num])
         parts = np.split(memory, ends[:-1])
@@ -228,7 +228,7 @@ class _Core:
         self.terminated, self.truncated = (p.view(np.bool_) for p in parts[4:])
         self._native_step = _native.library().lockstep_environments_step
         self._native_rows = _native.library().lockstep_environments_rows
-        self.words = np.zeros(7, dtype=np.int64)  # see rows in python/native/classic.go
+        self.words = np.zeros(7, dtype=np.int64)  # see rows in cmd/internal/native/classic.go
         self.words[6] = self.final.ctypes.data
         self._rows = (self._arguments[0], ctypes.c_void_p(self.words.ctypes.data))
         self.values: int = answer["states"]

@@ -182,7 +182,7 @@ class _Cohort:
         # Of each rollout; -1 if its environment has gone on to another.
         self.envs = np.array(envs, dtype=np.int64)
         commands, lataccels = self.rollouts._buffer
-        # The struct of that name in python/native/episodes.go.
+        # The struct of that name in cmd/internal/native/episodes.go.
         self.memory = _native.struct(
             "episodes",
             {

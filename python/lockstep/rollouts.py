@@ -179,7 +179,7 @@ class Rollouts(_native.Uncopied):
             return out
 
     def _advance_episodes(self, memory: npt.NDArray[np.intp]) -> None:
-        """Compute one step with what ``episodes`` in python/native/episodes.go has."""
+        """Compute one step with what ``episodes`` in cmd/internal/native/episodes.go has."""
         self._there = None
         self._handle.check_fork()
         if self._n <= INLINE:

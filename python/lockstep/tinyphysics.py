@@ -74,7 +74,7 @@ FUTURE_PLAN_STEPS = FPS * 5
 DATASET_URL = "https://huggingface.co/datasets/commaai/commaSteeringControl/resolve/main/data/SYNTHETIC_V0.zip"
 DATASET_PATH = Path("data").resolve()
 
-# One pass of the network, as sequence in python/native/logits.go has it.
+# One pass of the network, as sequence in cmd/internal/native/logits.go has it.
 SEQUENCE = np.dtype(
     [("tokens", np.int64, 20), ("states", np.float32, (20, 4)), ("logits", np.float32, (20, 1024))]
 )

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	classic "lockstep/gpu/classic/module"
-	"lockstep/gpu/module"
+	"lockstep/gpu/internal/module"
+	classic "lockstep/gpu/internal/module/classic"
 	"lockstep/internal/want"
 )
 

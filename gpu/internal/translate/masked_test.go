@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"lockstep/gpu/driver/emulated"
+	"lockstep/gpu/internal/driver/emulated"
 	"lockstep/internal/want"
 )
 

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"sync"
 
-	"lockstep/gpu/driver"
-	"lockstep/gpu/driver/emulated"
+	"lockstep/gpu/internal/driver"
+	"lockstep/gpu/internal/driver/emulated"
 )
 
 // Kernels are those of a module as they are shipped: PTX, or machine code.

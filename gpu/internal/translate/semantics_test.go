@@ -19,8 +19,8 @@ import (
 	"sync"
 	"testing"
 
-	"lockstep/gpu/driver"
-	"lockstep/gpu/driver/emulated"
+	"lockstep/gpu/internal/driver"
+	"lockstep/gpu/internal/driver/emulated"
 	"lockstep/internal/want"
 )
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	classic "lockstep/gpu/classic/module"
-	"lockstep/gpu/module"
+	"lockstep/gpu/internal/module"
+	classic "lockstep/gpu/internal/module/classic"
 )
 
 // A balance is what machine code has of an operation, and of which PTX instructions: each

@@ -20,7 +20,7 @@ import (
 	"strings"
 	"testing/fstest"
 
-	"lockstep/gpu/kernels"
+	"lockstep/gpu/internal/kernels"
 )
 
 //go:embed cpp *.txt

@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	classic "lockstep/gpu/classic/module"
+	"lockstep/gpu/internal/module"
+	classic "lockstep/gpu/internal/module/classic"
 	"lockstep/gpu/internal/translate"
-	"lockstep/gpu/module"
 )
 
 type text = func() (string, error)

@@ -81,7 +81,7 @@ func run(o options, folders []string) error {
 			return err
 		}
 	} else if len(folders) != 1 {
-		return errors.New("want one package's folder, as in ./runs")
+		return errors.New("want one package's folder, as in ./cmd/internal/runs")
 	}
 	var red []string
 	for _, folder := range folders {

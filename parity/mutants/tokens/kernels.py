@@ -16,7 +16,7 @@ from pathlib import Path
 
 import common
 
-KERNELS = "gpu/kernels"
+KERNELS = "gpu/internal/kernels"
 
 # What stands in the shim of CUDA, which all kernels include on the CPU.
 SHIM = """
@@ -233,10 +233,10 @@ def main() -> None:
     # Every size of block is another kernel, and takes as long to compile; one has all the code.
     variants = tree / KERNELS / "variants.h"
     variants.write_text(re.sub(r"V\(1\).*", "V(1)", variants.read_text()))
-    build = tree / "gpu/driver/emulated/build.go"
+    build = tree / "gpu/internal/driver/emulated/build.go"
     build.write_text(build.read_text().replace('append(common, "-O3")', 'append(common, "-O1")'))
     chosen = compiled(tree, chosen)
-    for package in ("gpu/kernels", "gpu"):
+    for package in ("gpu/internal/kernels", "gpu"):
         subprocess.run(
             ["go", "test", "-c", "-o", f"build/{package.replace('/', '_')}.test", f"./{package}"],
             cwd=tree,
@@ -248,7 +248,7 @@ def main() -> None:
     ]
     common.judge(
         o,
-        "gpu/kernels (tokens)",
+        "gpu/internal/kernels (tokens)",
         len(everything),
         chosen,
         tree,

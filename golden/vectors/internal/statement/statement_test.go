@@ -146,7 +146,7 @@ var holders = map[string]string{
 	"batched/onnxruntime": "product product-panels score attention-output " +
 		"layer-norm-1.30 layer-norm-1.27 layer-norm-1.23 layer-norm-1.30arm tanh softmax-avx512 " +
 		"softmax-avx2 softmax-neon",
-	"gpu/kernels": "product product-panels score attention-output layer-norm-1.30 " +
+	"gpu/internal/kernels": "product product-panels score attention-output layer-norm-1.30 " +
 		"layer-norm-1.27 layer-norm-1.23 exp512 exp256 exp-numpy-U exp-numpy-F tanh gelu " +
 		"softmax-avx512 softmax-avx2 softmax-numpy-U softmax-numpy-F draws cdf choice decode " +
 		"encode clip sum costs pid pidff observation",

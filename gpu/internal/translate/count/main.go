@@ -17,10 +17,10 @@ import (
 	"lockstep"
 	"lockstep/golden/policies"
 	"lockstep/gpu"
-	"lockstep/gpu/driver"
-	"lockstep/gpu/driver/emulated"
+	"lockstep/gpu/internal/driver"
+	"lockstep/gpu/internal/driver/emulated"
+	"lockstep/gpu/internal/module"
 	"lockstep/gpu/internal/translate"
-	"lockstep/gpu/module"
 	"lockstep/internal/defaults"
 	"lockstep/routefile"
 )

@@ -1,0 +1,127 @@
+package report
+
+import (
+	"crypto/sha256"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lockstep"
+	"lockstep/parity"
+	"lockstep/parity/tinyphysics"
+	"lockstep/parity/verdict"
+)
+
+var renew = flag.Bool("renew", false, "TestPages: write the pages as they are now")
+
+// apart are what pages have in common: style and scripts; far are lines of many places.
+var (
+	apart = regexp.MustCompile(`(?s)<(style|script)[^>]*>.*?</(style|script)>`)
+	far   = regexp.MustCompile(`"[^"]{200,}"`)
+)
+
+// brief is a page in lines that can be read: of what is far the beginning is there, and its hash.
+func brief(data []byte) string {
+	own := apart.ReplaceAllString(string(data), "")
+	page := far.ReplaceAllStringFunc(own, func(s string) string {
+		return fmt.Sprintf("%.60s… %d bytes of SHA-256 %.8x\"", s, len(s), sha256.Sum256([]byte(s)))
+	})
+	return regexp.MustCompile(`\s*\n\s*`).ReplaceAllString(page, "\n")
+}
+
+// fixedPages are pages of fixed inputs, with something of everything that is drawn.
+func fixedPages(t *testing.T) map[string]func(path string) error {
+	single := Single{Run: testRun("pid", 60, 1.25), Origin: testEval(1).Origin}
+	route := &lockstep.Route{}
+	for i := range 600 {
+		route.RollLataccel = append(route.RollLataccel, float64(i%50)/40)
+		route.VEgo = append(route.VEgo, 20+float64(i%7)/3)
+	}
+	single.Routes[0].Route, single.Routes[1].Trajectory = route, wave(130, 0.5)
+	single.Routes[7].Err, single.Routes[9].Costs = errors.New("it broke"), costs(math.NaN(), 1)
+	single.Routes[11].Costs = costs(math.Inf(1), 1)
+	eval := testEval(60)
+	eval.Test.Routes[7].Err, eval.Baseline.Routes[8].Err = errors.New("a"), errors.New("b")
+	eval.Test.Routes[9].Costs, eval.Baseline.Routes[11].Costs = costs(math.NaN(), 1), costs(1, 1e9)
+	eval.Test.Routes[12].Costs, eval.Test.Routes[2].Trajectory = costs(300, 2), nil
+	search := &SearchReport{
+		Title: "Gains", Routes: []string{"00000", "00001", "00002"},
+		Bounds: []Bound{{"floor", []float64{1, 2.5, 30}}, {"other", []float64{9, 8, 7}}},
+		Curve: &Curves{Label: "mean total cost", X: "generation", Names: []string{"best", "mean"},
+			Values: [][]float64{{900, 420, 77.5, 77}, {2100, 800, 433, math.NaN()}}},
+		Origin: eval.Origin,
+	}
+	for i, policy := range []lockstep.Policy{
+		lockstep.DefaultPID(), lockstep.PIDFF{P: 0.25, I: 0.125, D: -0.5}, lockstep.Zero{},
+	} {
+		var results []lockstep.Result
+		for k := range search.Routes {
+			results = append(results, lockstep.Result{Costs: costs(float64(1+i+7*k), float64(k))})
+		}
+		if err := search.Add(policy, results); err != nil {
+			t.Fatal(err)
+		}
+	}
+	long := testComparison(tinyphysics.Logits)
+	long.Report.First.ULPs, long.Report.First.Values = 1<<40, 1
+	long.Report.Flips.Explained, long.Report.Flips.Stage = 4, tinyphysics.Sample
+	long.Report.Tolerated = []parity.Tolerance{{Stage: tinyphysics.Probs, Steps: 3}}
+	long.Report.Exercised = &parity.Exercised{}
+	for len(long.Report.Rollouts) < maxDrives+7 {
+		long.Report.Rollouts = append(long.Report.Rollouts, long.Report.Rollouts[0])
+	}
+	return map[string]func(path string) error{
+		"parity-long": func(path string) error {
+			return WriteParity(path, Parity{Comparisons: []verdict.Comparison{long}})
+		},
+		"eval":     func(path string) error { return WriteEval(path, eval) },
+		"eval-few": func(path string) error { return WriteEval(path, testEval(3)) },
+		"rollout":  func(path string) error { return WriteRollout(path, single) },
+		"search":   func(path string) error { return WriteSearch(path, search) },
+		"gate":     func(path string) error { return WriteGate(path, testGate(), Origin{}) },
+		"parity": func(path string) error {
+			return WriteParity(path, Parity{Comparisons: []verdict.Comparison{
+				testComparison(), testComparison(tinyphysics.Logits, tinyphysics.Draw),
+			}})
+		},
+	}
+}
+
+// TestPages: the pages of fixed inputs are what they were, every number and place in them. Where
+// they are to be others, `go test ./cmd/internal/report -run TestPages -renew` writes them anew,
+// and the difference of testdata/pages is what changed.
+func TestPages(t *testing.T) {
+	for name, write := range fixedPages(t) {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "page.html")
+			if err := write(path); err != nil {
+				t.Fatal(err)
+			}
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, kept := brief(data), filepath.Join("testdata", "pages", name+".txt")
+			if *renew {
+				if err := os.WriteFile(kept, []byte(got), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(kept)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); d != "" {
+				t.Errorf("%s is another: %s", kept, d)
+			}
+		})
+	}
+}
