@@ -39,7 +39,8 @@ func productCode(t *testing.T, each func(folder, file string, f *ast.File)) {
 // what is in cmd/internal; what more needs stands in internal.
 var public = []string{
 	".", "batched", "batched/classic", "batched/onnxruntime", "classic", "engines", "fuzz",
-	"golden", "golden/classic", "golden/policies", "golden/vectors", "gpu", "gpu/classic", "gpu/hardware",
+	"golden", "golden/classic", "golden/policies", "golden/vectors", "gpu", "gpu/classic",
+	"gpu/hardware",
 	"parity", "parity/branches", "parity/conformance", "parity/gymnasium", "parity/mutants",
 	"parity/schema", "parity/tinyphysics", "parity/trace", "parity/verdict", "policyfile",
 	"reference", "reference/classic", "routefile", "snapshotfile",
