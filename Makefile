@@ -619,7 +619,7 @@ mutants-classic: build ## plant every fault of classic control, and read what th
 
 .PHONY: bench-classic
 bench-classic: $(GYMNASIUM)/requirements/ready ## classic control on one core as multiples of Gymnasium's speed, in CPU time of one run
-	$(GO) run ./golden/classic/speed -python $(GYMNASIUM)/requirements/bin/python
+	$(GO) run ./cmd/internal/speed -python $(GYMNASIUM)/requirements/bin/python
 
 # GOFLAGS and WITH_CUDA put the GPU into the library; it runs without one, too.
 CUDA_PYTHON = GO=$(GO) GOFLAGS=-tags=cuda $(WITH_CUDA) $(PYTHON_VENV)/bin/pip

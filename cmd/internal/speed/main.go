@@ -20,7 +20,7 @@ import (
 
 func main() {
 	python := flag.String("python", "python3", "Python with Gymnasium")
-	script := flag.String("script", "golden/classic/speed/speed.py", "what measures Gymnasium")
+	script := flag.String("script", "cmd/internal/speed/speed.py", "what measures Gymnasium")
 	num := flag.Int("num-envs", 256, "environments")
 	flag.Parse()
 	if err := run(*python, *script, *num); err != nil {
