@@ -25,7 +25,7 @@ enum {
 //   start              twisters' words
 //   act                layers, sums   observations       layers, sums          who acts, the last layer
 //   control_step                                         (flags and drives alone)
-//   gather                                                                     tokens, states
+//   gather_network_input                                                       tokens, states
 //   embed              written                                                 read
 //   attention: norm    read           written            sums of the norm
 //     pair of heads                   read               queries, keys         written
@@ -40,7 +40,7 @@ enum {
 //     values                          read               written               softmax in place
 //     from P·V on      last rows      a few rows of each  values, sums, logits  read
 //   softmax                                              probabilities         maxima and sums
-//   sample             (running sum)                     read                  sums of chunks
+//   sample_lataccel    (running sum)                     read                  sums of chunks
 //
 // The running sum is made for a trace, or where a draw is near an edge.
 
