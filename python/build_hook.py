@@ -143,10 +143,11 @@ class GoBuildHook(BuildHookInterface):
             "library",
             *(f.partition("=")[2] for f in flags if f.lstrip("-").startswith("tags=")),
         ]
+        version = f"{module(root)}/cmd/internal/native.version"
         subprocess.run(
             [go, "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false",
              "-tags", ",".join(tags), "-ldflags",
-             f"-s -w -buildid= -X {module(root)}/cmd/internal/native.version={self.metadata.version}",
+             f"-s -w -buildid= -X {version}={self.metadata.version}",
              "-o", str(library), "./cmd/lockstep"],
             cwd=root, env=environment, check=True,
         )  # fmt: skip
