@@ -56,7 +56,7 @@ func unmodified(opcode string) string {
 }
 
 // costs are an instruction's, in the order of cpp/count.h. Loads of 128 bits take two passes,
-// since lanes share addresses (kernels/gpt.cuh); units for approximations have four lanes
+// since lanes share addresses (internal/kernels/gpt.cuh); units for approximations have four lanes
 // for each scheduler, those for float64 sixteen.
 func (c code) costs() [9]int {
 	operation := unmodified(c.opcode)
