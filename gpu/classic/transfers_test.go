@@ -164,10 +164,18 @@ func TestRunOnDevice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	task, err := classic.Make("MountainCar-v0", 3, map[string]string{"max_episode_steps": "7"})
-	if err != nil {
-		t.Fatal(err)
+	for _, env := range []string{"MountainCar-v0", "Pendulum-v1"} { // discrete actions, and others
+		t.Run(env, func(t *testing.T) {
+			task, err := classic.Make(env, 3, map[string]string{"max_episode_steps": "7"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			runOnDevice(t, engine, task)
+		})
 	}
+}
+
+func runOnDevice(t *testing.T, engine OnDevice, task classic.Task) {
 	recorded, onDevice := begun(t, engine, task), begun(t, engine, task)
 	const steps = 20
 	key, record := uint64(5), make([]classic.Transition, steps)
@@ -192,7 +200,7 @@ func TestRunOnDevice(t *testing.T) {
 	for name, of := range map[string]func(*classic.Transition) []byte{
 		"observations": func(r *classic.Transition) []byte { return bytesOf(r.Observations) },
 		"rewards":      func(r *classic.Transition) []byte { return bytesOf(r.Rewards) },
-		"actions":      func(r *classic.Transition) []byte { return bytesOf(r.Actions.Discrete) },
+		"actions":      chosen,
 		"truncated":    func(r *classic.Transition) []byte { return bytesOf(r.Truncated) },
 	} {
 		var all []byte
@@ -215,6 +223,11 @@ func TestRunOnDevice(t *testing.T) {
 			t.Error("what cannot be is done")
 		}
 	}
+}
+
+// chosen are a step's actions, of whichever kind.
+func chosen(r *classic.Transition) []byte {
+	return append(bytesOf(r.Actions.Discrete), bytesOf(r.Actions.Continuous)...)
 }
 
 // begun are environments that begin with seed 2.
@@ -250,16 +263,16 @@ func runByTable(t *testing.T, v *vector, record []classic.Transition, want class
 	if err := v.Reset(classic.Reset{Seed: 2}); err != nil {
 		t.Fatal(err)
 	}
-	var actions []int32
+	var actions []byte
 	for i := range record {
-		actions = append(actions, record[i].Actions.Discrete...)
+		actions = append(actions, chosen(&record[i])...)
 	}
-	table, err := v.device.Allocate(int64(4 * len(actions)))
+	table, err := v.device.Allocate(int64(len(actions)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := v.do(t.Context(),
-		func() error { return v.device.Upload(table, bytesOf(actions)) }); err != nil {
+		func() error { return v.device.Upload(table, actions) }); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := v.RunOnDevice(t.Context(), classic.Policy{}, uintptr(table), len(record),
@@ -272,6 +285,36 @@ func runByTable(t *testing.T, v *vector, record []classic.Transition, want class
 		got.Steps != want.Steps ||
 		got.Episodes[0] == 0 {
 		t.Errorf("%+v by the table, want %+v: %v", got, want, err)
+	}
+}
+
+// TestAnswers: a launch that wants as much memory as the one before takes the same, and one that
+// wants more takes other.
+func TestAnswers(t *testing.T) {
+	want.Compiler.Need(t)
+	engine, err := OnCPU(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task, err := classic.Make("CartPole-v1", 3, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := begun(t, engine, task)
+	var before *block
+	for i, c := range []struct {
+		steps int
+		same  bool
+	}{{5, false}, {5, true}, {6, false}, {5, true}} {
+		if _, err := v.RunOnDevice(t.Context(), classic.Policy{Uniform: new(uint64)}, 0, c.steps,
+			[]string{"states"}); err != nil {
+			t.Fatal(err)
+		}
+		if same := v.answers == before; same != c.same {
+			t.Errorf("run %d, of %d steps: the block of the run before is taken: %v, want %v",
+				i, c.steps, same, c.same)
+		}
+		before = v.answers
 	}
 }
 

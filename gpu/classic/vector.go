@@ -743,10 +743,9 @@ func (v *vector) place(
 		*o.at, o.host = v.answers.take(o.bytes * steps)
 		switch given := policy.Recorded != nil && o.chosen(l); {
 		case given:
-			for k, a := range policy.Recorded {
-				copy(o.host[int64(k)*o.bytes:], bytesOf(a.Discrete))
-				copy(o.host[int64(k)*o.bytes:], bytesOf(a.Continuous))
-			}
+			a := policy.Recorded[0] // a launch by the host's table is one step
+			copy(o.host, bytesOf(a.Discrete))
+			copy(o.host, bytesOf(a.Continuous))
 			uploaded, answered = v.answers.used, v.answers.used
 		case o.at == &l.Final && record != nil:
 			for k := range record {
