@@ -1,0 +1,365 @@
+package emulated
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"lockstep/gpu/driver"
+	"lockstep/internal/simtest"
+	"lockstep/internal/want"
+)
+
+// TestFlags: what decides over bits is asked of the compiler for every program, and one with
+// sanitizers stops at what they find.
+func TestFlags(t *testing.T) {
+	for _, sanitize := range []bool{false, true} {
+		got := flags(sanitize)
+		for flag, want := range map[string]bool{
+			"-ffp-contract=off":         true,
+			"-march=x86-64-v3":          runtime.GOARCH == "amd64",
+			"-O3":                       !sanitize,
+			"-O1":                       sanitize,
+			"-fno-sanitize-recover=all": sanitize,
+		} {
+			if has := slices.Contains(got, flag); has != want {
+				t.Errorf("sanitizers %v: %s is asked for: %v, want %v", sanitize, flag, has, want)
+			}
+		}
+	}
+}
+
+// TestUnits: a file is compiled once, or, if it knows LOCKSTEP_ONLY, once for each kernel that
+// variants.h lists; what cannot be read is an error.
+func TestUnits(t *testing.T) {
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+	const list = "// 9\n#define LOCKSTEP_VARIANTS(V) V(1) V(4) V(6)\n#define OTHER 7\n"
+	for _, c := range []struct {
+		name    string
+		sources fs.FS
+		units   []unit
+		refused string
+	}{
+		{"plain", fstest.MapFS{
+			"a.cu": file("x"), "b/c.cpp": file("LOCKSTEP_ONLY"), "d.h": file(""),
+		}, []unit{{"a.cu", ""}, {"b/c.cpp", ""}}, ""},
+		{"parts", fstest.MapFS{"a.cu": file("#if LOCKSTEP_ONLY"), "variants.h": file(list)},
+			[]unit{{"a.cu", "1"}, {"a.cu", "4"}, {"a.cu", "6"}}, ""},
+		{"no list", fstest.MapFS{"a.cu": file("LOCKSTEP_ONLY")}, nil, "variants.h"},
+		{"empty list", fstest.MapFS{
+			"a.cu": file("LOCKSTEP_ONLY"), "variants.h": file("#define LOCKSTEP_VARIANTS(V)\n8"),
+		}, nil, "variants.h lists no kernel"},
+		{"unreadable folder", unreadable{fstest.MapFS{"a/b.cu": file("x")}}, nil, "cannot be read"},
+		{"unreadable file", unreadable{fstest.MapFS{"b.cu": file("x")}}, nil, "cannot be read"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := unitsOf(c.sources, io.Discard)
+			if c.refused != "" {
+				simtest.Refused(t, c.name, err, c.refused)
+				return
+			}
+			if err != nil || !slices.Equal(got, c.units) {
+				t.Errorf("units %q, %v; want %q", got, err, c.units)
+			}
+		})
+	}
+}
+
+// unreadable is a file system in which what has a b in its name, or lies in a folder a, is not
+// read.
+type unreadable struct{ fstest.MapFS }
+
+var errUnreadable = errors.New("cannot be read")
+
+func (u unreadable) ReadDir(name string) ([]fs.DirEntry, error) {
+	if name == "a" {
+		return nil, errUnreadable
+	}
+	return u.MapFS.ReadDir(name)
+}
+
+func (u unreadable) ReadFile(name string) ([]byte, error) {
+	if strings.Contains(name, "b") {
+		return nil, errUnreadable
+	}
+	return u.MapFS.ReadFile(name)
+}
+
+// TestUnitsHashed: a name that changes, a length or a text makes another program.
+func TestUnitsHashed(t *testing.T) {
+	seen := map[string]string{}
+	for _, sources := range []fstest.MapFS{
+		{"a.h": {Data: []byte("x")}, "b.h": {Data: []byte("y")}},
+		{"a.h": {Data: []byte("xy")}, "b.h": {}},
+		{"a.h": {Data: []byte("x")}, "c.h": {Data: []byte("y")}},
+		{"a.h": {Data: []byte("x")}, "b.h": {Data: []byte("z")}},
+	} {
+		var key strings.Builder
+		if _, err := unitsOf(sources, &key); err != nil {
+			t.Fatal(err)
+		}
+		if other, ok := seen[key.String()]; ok {
+			t.Errorf("%v has what is hashed of %s", sources, other)
+		}
+		seen[key.String()] = fmt.Sprint(sources)
+	}
+}
+
+// TestRemoveOld: a program is kept for thirty days after its last use, what a compilation has
+// left for an hour, which is longer than any compilation may take.
+func TestRemoveOld(t *testing.T) {
+	folder := t.TempDir()
+	const day = 24 * time.Hour
+	for name, c := range map[string]struct {
+		unused time.Duration
+		stays  bool
+	}{
+		"new": {0, true}, "used": {29 * day, true}, "old": {31 * day, false},
+		".tmp-new": {59 * time.Minute, true}, ".tmp-old": {61 * time.Minute, false},
+	} {
+		path := filepath.Join(folder, name)
+		if err := errors.Join(os.Mkdir(path, 0o755),
+			os.WriteFile(filepath.Join(path, "x"), nil, 0o600),
+			os.Chtimes(path, time.Time{}, time.Now().Add(-c.unused))); err != nil {
+			t.Fatal(err)
+		}
+		removeOld(folder)
+		if _, err := os.Stat(path); (err == nil) != c.stays {
+			t.Errorf("%s, unused for %v: %v; is to stay: %v", name, c.unused, err, c.stays)
+		}
+	}
+	removeOld(filepath.Join(folder, "none"))
+}
+
+// compilers writes a compiler that says its version and executes a line of sh, and chooses it.
+func compilers(t *testing.T, line string) {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("a compiler that is written in sh")
+	}
+	path := filepath.Join(t.TempDir(), "c++")
+	text := "#!/bin/sh\nif [ \"$1\" = --version ]; then echo one; exit; fi\n" + line + "\n"
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("CXX", path)
+}
+
+// TestCompilerFails: whichever call of the compiler fails, building says which and what the
+// compiler said, and keeps no program.
+func TestCompilerFails(t *testing.T) {
+	for step, flag := range map[string]string{"preprocess": "-E", "compile": "-c", "link": "-ldl"} {
+		t.Run(step, func(t *testing.T) {
+			cache := t.TempDir()
+			t.Setenv("XDG_CACHE_HOME", cache)
+			t.Setenv("HOME", cache)
+			compilers(t, fmt.Sprintf(`for a; do
+  case "$last" in -o) echo made > "$a";; esac
+  last=$a
+  if [ "$a" = %s ]; then echo "this %s cannot be" >&2; exit 3; fi
+done`, flag, step))
+			_, err := build(fstest.MapFS{"a.cpp": {Data: []byte("int x;")}}, false)
+			simtest.Refused(t, step, err, "this "+step+" cannot be")
+			simtest.Refused(t, step, err, "exit status 3")
+			simtest.Refused(t, step, err, flag)
+			err = filepath.WalkDir(cache, func(path string, e fs.DirEntry, err error) error {
+				if err == nil && !e.IsDir() && filepath.Base(filepath.Dir(path)) != "objects" {
+					err = fmt.Errorf("%s is kept", path)
+				}
+				return err
+			})
+			if err != nil {
+				t.Errorf("after a %s that failed: %v", step, err)
+			}
+		})
+	}
+}
+
+// TestGivenUpCompiler: a compilation that is given up says so, not how its process ended.
+func TestGivenUpCompiler(t *testing.T) {
+	compilers(t, "exec sleep 60")
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	path, _, err := findCompiler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := run(ctx, t.TempDir(), path, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a compilation that was given up: %v, want %v", err, context.DeadlineExceeded)
+	}
+}
+
+// TestFindCompiler: the compiler is that of CXX, else g++; one that does not say its version is
+// none.
+func TestFindCompiler(t *testing.T) {
+	compilers(t, "exit 1")
+	path, version, err := findCompiler()
+	if err != nil || path != os.Getenv("CXX") || version != "one\n" {
+		t.Errorf("%s, version %q, %v; want %s, version %q", path, version, err, os.Getenv("CXX"),
+			"one\n")
+	}
+	if err := Available(); err != nil {
+		t.Errorf("with a compiler: %v", err)
+	}
+	if err := os.WriteFile(path, []byte("#!/bin/sh\nexit 4\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	simtest.Refused(t, "a compiler that fails", Available(), "--version: exit status 4")
+	t.Setenv("CXX", "")
+	t.Setenv("PATH", filepath.Dir(path))
+	simtest.Refused(t, "no g++", Available(), "install g++")
+	if err := os.Rename(path, filepath.Join(filepath.Dir(path), "g++")); err != nil {
+		t.Fatal(err)
+	}
+	simtest.Refused(t, "a g++ that fails", Available(), "g++ --version: exit status 4")
+}
+
+// TestKernelSources: a translated kernel is compiled with the header of the sources, and without
+// one is refused.
+func TestKernelSources(t *testing.T) {
+	_, err := buildKernel(fstest.MapFS{}, "int x;")
+	simtest.Refused(t, "sources without a header", err, KernelHeader)
+	want.Compiler.Need(t)
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	t.Setenv("HOME", cache)
+	sources := fstest.MapFS{KernelHeader: {Data: []byte("#define TEXT 1\n")}}
+	library, err := buildKernel(sources, "#include \"machine.h\"\nint x[TEXT];\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(library); err != nil {
+		t.Errorf("the library: %v", err)
+	}
+}
+
+// TestDefaults: options that are not given, and what a device says of itself.
+func TestDefaults(t *testing.T) {
+	want.Compiler.Need(t)
+	for _, c := range []struct{ given, want Options }{
+		{Options{}, Options{Memory: 4294967296, Processors: runtime.NumCPU(), Order: Ascending}},
+		{Options{Memory: -1, Processors: -1},
+			Options{Memory: 4294967296, Processors: runtime.NumCPU(), Order: Ascending}},
+		{Options{Memory: 1, Processors: 1, Order: Shuffled},
+			Options{Memory: 1, Processors: 1, Order: Shuffled}},
+	} {
+		d, err := Open(c.given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		info := d.Info()
+		got := Options{
+			Memory: info.Memory, Processors: info.Multiprocessors, Order: d.options.Order,
+		}
+		if fmt.Sprint(got) != fmt.Sprint(c.want) {
+			t.Errorf("with %+v: %+v, want %+v", c.given, got, c.want)
+		}
+		if info.Name != "emulated" || !info.Emulated || info.Kernels != d.kernels {
+			t.Errorf("with %+v: the device is %+v", c.given, info)
+		}
+		free, err := d.FreeMemory()
+		if err != nil || free != c.want.Memory {
+			t.Errorf("with %+v: %d bytes free, %v; want %d", c.given, free, err, c.want.Memory)
+		}
+	}
+}
+
+// answering is a device whose process is this line of sh.
+func answering(t *testing.T, line string) *Device {
+	t.Helper()
+	compilers(t, `for a; do
+  case "$last" in -o) printf '#!/bin/sh\n`+line+`\n' > "$a"; chmod +x "$a";; esac
+  last=$a
+done`)
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	t.Setenv("HOME", cache)
+	d, err := Open(Options{Sources: fstest.MapFS{"a.cpp": {Data: []byte("int x;")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// word8 is a number of 64 bits as printf of sh writes it, on machines that begin with its end.
+func word8(n int) string { return fmt.Sprintf(`\\%03o`, n) + strings.Repeat(`\\000`, 7) }
+
+// TestForeignProcess: what a process answers that is no answer is an error that says so, and so is
+// its end, with what it said last.
+func TestForeignProcess(t *testing.T) {
+	answer := func(result, value, length int) string {
+		return "printf " + `"` + word8(result) + word8(value) + word8(length)
+	}
+	for _, c := range []struct{ name, line, want string }{
+		{"no result", answer(9, 0, 0) + `"; cat >/dev/null`, "the device answers 9, which is no"},
+		{"half an answer", `printf "ab"`, "the device process ended: unexpected EOF"},
+		{"no text", answer(2, 0, 5) + `ab"`, "the device process ended: unexpected EOF"},
+		{"failed", answer(3, 0, 5) + `wrong"; cat >/dev/null`, "allocating 8 bytes: wrong"},
+		{"invalid", answer(2, 0, 5) + `wrong"; cat >/dev/null`, "allocating 8 bytes: wrong"},
+		{"last words", `echo so it ends >&2; exit 5`, "exit status 5\nso it ends"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := answering(t, c.line)
+			_, err := d.Allocate(8)
+			simtest.Refused(t, c.name, err, c.want)
+			simtest.Refused(t, "afterwards", d.Synchronize(t.Context()), c.want)
+		})
+	}
+	d := answering(t, answer(1, 0, 4)+`full`+word8(0)+word8(7)+word8(0)+`"; cat >/dev/null`)
+	if _, err := d.Allocate(8); !errors.Is(err, driver.ErrOutOfMemory) ||
+		!strings.HasSuffix(fmt.Sprint(err), "full") {
+		t.Errorf("memory is out: %v, want %v: full", err, driver.ErrOutOfMemory)
+	}
+	if p, err := d.Allocate(8); err != nil || p != 7 {
+		t.Errorf("after memory was out: %d, %v; want 7", p, err)
+	}
+}
+
+// TestExcerpt: of what a process says the first 16 KiB are kept, and all is taken from it.
+func TestExcerpt(t *testing.T) {
+	var e excerpt
+	for _, n := range []int{1, 16383, 1, 20000} {
+		if got, err := e.Write([]byte(strings.Repeat("x", n))); got != n || err != nil {
+			t.Errorf("%d bytes: %d are taken, %v", n, got, err)
+		}
+	}
+	if got := len(e.String()); got != 16384 {
+		t.Errorf("%d bytes are kept, want 16384", got)
+	}
+	e = excerpt{}
+	e.Write([]byte(strings.Repeat("x", 20000)))
+	if got := len(e.String()); got != 16384 {
+		t.Errorf("%d bytes of one text are kept, want 16384", got)
+	}
+}
+
+// TestMarks: times lie between marks that there are, in either order, and to one itself nothing.
+func TestMarks(t *testing.T) {
+	d := &Device{marks: []time.Duration{3, 10}}
+	for _, c := range []struct {
+		from, to driver.Mark
+		want     time.Duration
+		known    bool
+	}{
+		{0, 1, 7, true}, {1, 0, -7, true}, {1, 1, 0, true}, {-1, 1, 0, false},
+		{2, 1, 0, false}, {0, -1, 0, false}, {0, 2, 0, false},
+	} {
+		got, err := d.Elapsed(c.from, c.to)
+		if got != c.want || (err == nil) != c.known {
+			t.Errorf("from %d to %d: %v, %v; want %v, known: %v", c.from, c.to, got, err, c.want,
+				c.known)
+		}
+	}
+}
