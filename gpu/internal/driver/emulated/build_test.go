@@ -275,11 +275,11 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// answering is a device whose process is this line of sh.
+// answering is a device whose process takes a command, and then is this line of sh.
 func answering(t *testing.T, line string) *Device {
 	t.Helper()
 	compilers(t, `for a; do
-  case "$last" in -o) printf '#!/bin/sh\n`+line+`\n' > "$a"; chmod +x "$a";; esac
+  case "$last" in -o) printf '#!/bin/sh\nhead -c 48 >/dev/null\n`+line+`\n' > "$a"; chmod +x "$a";; esac
   last=$a
 done`)
 	cache := t.TempDir()
