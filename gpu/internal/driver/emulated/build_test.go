@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -185,6 +186,36 @@ done`, flag, step))
 	}
 }
 
+// TestParts: a part is compiled with its number, and what has none without.
+func TestParts(t *testing.T) {
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	t.Setenv("HOME", cache)
+	log := filepath.Join(cache, "log")
+	compilers(t, `for a; do
+  case "$last" in -o) echo "$@" > "$a";; esac
+  case "$a" in -D*) only=$a;; *.cpp|*.cu) echo "$a $only" >> `+log+`;; esac
+  last=$a
+done`)
+	if _, err := build(fstest.MapFS{
+		"a.cpp":      {Data: []byte("int x;")},
+		"b.cu":       {Data: []byte("#if LOCKSTEP_ONLY == 4")},
+		"variants.h": {Data: []byte("#define LOCKSTEP_VARIANTS(V) V(1) V(4)\n")},
+	}, false); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Split(strings.TrimSpace(string(text)), "\n")
+	slices.Sort(got)
+	want := []string{"a.cpp ", "b.cu -DLOCKSTEP_ONLY=1", "b.cu -DLOCKSTEP_ONLY=4"}
+	if !slices.Equal(got, want) {
+		t.Errorf("compiled are %q, want %q", got, want)
+	}
+}
+
 // TestGivenUpCompiler: a compilation that is given up says so, not how its process ended.
 func TestGivenUpCompiler(t *testing.T) {
 	compilers(t, "exec sleep 60")
@@ -275,11 +306,14 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// takes is how the process takes a command.
+const takes = `#!/bin/sh\nhead -c 48 >/dev/null\n`
+
 // answering is a device whose process takes a command, and then is this line of sh.
 func answering(t *testing.T, line string) *Device {
 	t.Helper()
 	compilers(t, `for a; do
-  case "$last" in -o) printf '#!/bin/sh\nhead -c 48 >/dev/null\n`+line+`\n' > "$a"; chmod +x "$a";; esac
+  case "$last" in -o) printf '`+takes+line+`\n' > "$a"; chmod +x "$a";; esac
   last=$a
 done`)
 	cache := t.TempDir()
@@ -317,6 +351,14 @@ func TestForeignProcess(t *testing.T) {
 			simtest.Refused(t, "afterwards", d.Synchronize(t.Context()), c.want)
 		})
 	}
+	down := func(line string, bytes int) error {
+		d := answering(t, line)
+		return errors.Join(d.Download(make([]byte, bytes), 1), d.Synchronize(t.Context()))
+	}
+	simtest.Refused(t, "what went wrong is as long as what was asked for",
+		down(answer(3, 0, 5)+`wrong"; cat >/dev/null`, 5), "download: wrong")
+	simtest.Refused(t, "nothing is asked for, and nothing answers", down("exit 5", 0),
+		"download: the device process ended: exit status 5")
 	d := answering(t, answer(1, 0, 4)+`full`+word8(0)+word8(7)+word8(0)+`"; cat >/dev/null`)
 	if _, err := d.Allocate(8); !errors.Is(err, driver.ErrOutOfMemory) ||
 		!strings.HasSuffix(fmt.Sprint(err), "full") {
@@ -324,6 +366,42 @@ func TestForeignProcess(t *testing.T) {
 	}
 	if p, err := d.Allocate(8); err != nil || p != 7 {
 		t.Errorf("after memory was out: %d, %v; want 7", p, err)
+	}
+}
+
+// TestFirstError: what goes wrong first is what every later command says.
+func TestFirstError(t *testing.T) {
+	first, later := errors.New("first"), errors.New("later")
+	d := &Device{pending: 4}
+	d.idle = sync.NewCond(&d.mu)
+	for _, c := range []struct {
+		err, want error
+		soft      bool
+	}{{first, first, false}, {later, first, false}, {nil, first, false}, {later, later, true}} {
+		command := &command{soft: c.soft}
+		if d.finish(command, c.err); command.err != c.want || d.err != first {
+			t.Errorf("a command with %v, memory out: %v: says %v, the device %v; want %v and %v",
+				c.err, c.soft, command.err, d.err, c.want, first)
+		}
+	}
+}
+
+// TestUntranslated: a kernel that has no translation, or none that compiles, is not launched.
+func TestUntranslated(t *testing.T) {
+	d := &Device{loaded: map[string]bool{}, options: Options{
+		Sources: fstest.MapFS{},
+		Translated: &Translated{Kernel: func(name string) (string, error) {
+			if name == "none" {
+				return "", errors.New("has no kernel none")
+			}
+			return "int x;", nil
+		}},
+	}}
+	simtest.Refused(t, "no kernel", d.Launch("none", 1, 1, 0, nil), "has no kernel none")
+	simtest.Refused(t, "no header", d.Launch("k", 1, 1, 0, nil), "compiling kernel k: open "+
+		KernelHeader)
+	if len(d.queue) > 0 {
+		t.Errorf("%d commands are sent for kernels that there are not", len(d.queue))
 	}
 }
 
