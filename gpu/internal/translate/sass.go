@@ -403,7 +403,7 @@ func (c code) operation(r row, at string) (string, error) {
 		case kind == 'p':
 			fmt.Fprintf(&b, "const bool %c = %s; ", "xyz"[predicates], value)
 			predicates++
-		case value != "" && values < 4: // the last of PLOP3 is not used
+		case value != "":
 			fmt.Fprintf(&b, "%s %c = %s; ", sassTypes[kind], "abce"[values], value)
 			values++
 		}

@@ -594,6 +594,23 @@ func TestSplit(t *testing.T) {
 	}
 }
 
+// TestRowsApart: no instruction fits two rows of sass.txt, so that their order says nothing.
+func TestRowsApart(t *testing.T) {
+	for opcode, rows := range codes {
+		seen := map[string]string{}
+		for _, r := range rows {
+			places := regexp.MustCompile(`[^p!-]`).ReplaceAllString(
+				strings.Replace(r.operands, "=", "", 1), "v",
+			)
+			places = strings.NewReplacer("!", "p", "-", "p").Replace(places)
+			if other := seen[places]; other != "" {
+				t.Errorf("%s: rows %s and %s fit the same operands", opcode, other, r.operands)
+			}
+			seen[places] = r.operands
+		}
+	}
+}
+
 // TestRegisters: the register behind another keeps its kind, and behind RZ there is none.
 func TestRegisters(t *testing.T) {
 	for _, c := range []struct {
