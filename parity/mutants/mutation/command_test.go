@@ -34,12 +34,13 @@ type toyModule struct {
 var toyFiles = map[string]string{
 	"go.mod":          "module toy\n\ngo 1.24\n",
 	"p/p.go":          "package p\n\n" + toyDouble + "\n" + toyUnseen + "\n" + toyOther,
-	"p/p_test.go":     toyTest("p", "Double", "p.Double(3) != 6"),
+	"p/p_test.go":     toyTest("p", "Double", "p.Double(3) != 6") + toyIdle,
 	"other/o.go":      "package other\n",
 	"other/o_test.go": toyTest("other", "Other", "p.Other(3) != 2"),
 	"reference/r.go":  "package reference\n\nfunc Triple(a int) int { return a * 3 }\n",
 	"c/c.go":          "package c\n\nimport \"C\"\n\nvar N = C.int(3) + 4\n",
 	"none/n.go":       "//go:build never\n\npackage none\n",
+	"tests/t_test.go": "package tests\n",
 	helpers:           "package\tfolder\ttest\twhat\n",
 	equivalents:       "file\tcolumn\toperator\tline\treason\n",
 	ledger:            "| package |\n|---|\n| x | c | 1 | 9 | 9 | 5 | 1 | 62 % | all |\n",
@@ -144,6 +145,11 @@ func (m *toyModule) says(arguments, out string, want ...string) {
 	if len(rest) > 0 {
 		m.t.Errorf("mutation %s: no line %q, in this order, in\n%s", arguments, rest[0], out)
 	}
+	for _, wrong := range []string{"too busy to judge 0", "TestOther of", "/p helps nobody"} {
+		if strings.Contains(out, wrong) {
+			m.t.Errorf("mutation %s: says %q:\n%s", arguments, wrong, out)
+		}
+	}
 }
 
 const (
@@ -239,6 +245,12 @@ func TestCommandDiff(t *testing.T) {
 	if strings.Contains(out, "p: ") {
 		t.Errorf("a package is judged of which no mutant was changed:\n%s", out)
 	}
+	m.write("reference/r_test.go", "package reference\n\nimport \"testing\"\n\n"+
+		"func TestTriple(t *testing.T) {\n\tif Triple(3) != 9 {\n\t\tt.Fatal(\"no\")\n\t}\n}\n")
+	if out, err = m.run(arguments); err != nil {
+		t.Errorf("no mutant lives, and it is red: %v\n%s", err, out)
+	}
+	m.says(arguments, out, "reference: 1 of 1 mutants judged, 1 killed")
 }
 
 // TestCommandRefused: what cannot be judged is an error that says why.
@@ -258,6 +270,7 @@ func TestCommandRefused(t *testing.T) {
 	refused("--leave ( ./p", "missing closing )")
 	refused("--budget 1ns ./p", "the time is over")
 	refused("./c", "it has C in it")
+	refused("./tests", "it has C in it, or no Go for this machine")
 	refused("./none", "build constraints exclude all Go files")
 	refused("./p ./other", "want one package's folder, as in ./runs")
 	refused("--diff nothing", "git diff nothing: exit status 128")
@@ -275,6 +288,17 @@ func TestCommandRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		refused("./p", name+": no such file")
+	}
+	m.write(helpers, toyFiles[helpers])
+	m.write(equivalents, toyFiles[equivalents])
+	m.write(ledger, strings.Replace(toyFiles[ledger], "| 9 | 5 |", "| 9 | five |", 1))
+	refused("--enter ./p", `" five "`)
+	for _, name := range []string{"README.md", ledger} {
+		m.write(ledger, toyFiles[ledger])
+		if err := os.Remove(filepath.Join(m.folder, name)); err != nil {
+			t.Fatal(err)
+		}
+		refused("--enter ./p", name+": no such file")
 	}
 	if err := os.RemoveAll(filepath.Join(m.folder, ".git")); err != nil {
 		t.Fatal(err)
@@ -294,6 +318,12 @@ var v = c * 4 // 11 ARITHMETIC_BASE
 
 type named []int
 
+type count int
+
+const own count = 3
+
+var small int8 = -5 // 18 INVERT_NEGATIVES
+
 type number interface{ ~int | ~float64 }
 
 type either interface{ ~int | ~string }
@@ -304,6 +334,7 @@ func forms(a, b int, f float64, s string, m map[string]int, d time.Duration, yes
 	_ = s + "text"
 	_ = a%b&^a ^ b>>1 // 7 ARITHMETIC_BASE, 9 INVERT_BITWISE, 13 INVERT_BITWISE, 16 INVERT_BITWISE
 	_ = 1 << a // 8 INVERT_BITWISE
+	_ = own * 2 // 10 ARITHMETIC_BASE
 	_ = time.Second * 3 // 18 ARITHMETIC_BASE
 	_ = -a // 6 INVERT_NEGATIVES
 	_ = -5 // 6 INVERT_NEGATIVES

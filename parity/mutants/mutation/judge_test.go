@@ -53,6 +53,8 @@ func TestJudge(t *testing.T) {
 			[]string{"^(TestA)$", "^(TestB)$"}},
 		{"too long", all, []float64{.1, .3, .2, .05}, "TestA TestB TestC TestD", "1111", "LIVED",
 			[]string{"^(TestA|TestB|TestD)$", "^(TestC)$"}},
+		{"three", all, []float64{.2, .2, .2}, "TestA TestB TestC", "111", "LIVED",
+			[]string{"^(TestA|TestB)$", "^(TestC)$"}},
 		{"cases", all, []float64{.1, .1, .1}, "TestA TestB/c|d/e TestC", "111", "LIVED",
 			[]string{"^(TestA|TestC)$", "^(TestB)$/^(c|d)$/^(e)$"}},
 		{"a case first", all, []float64{.1, .1}, "TestA/b TestC", "11", "LIVED",
@@ -89,6 +91,21 @@ func TestJudge(t *testing.T) {
 				t.Errorf("%d runs of the other program, want %d", got, want)
 			}
 		})
+	}
+}
+
+// TestWork: tests that are run at once may work for ten times what all of them need.
+func TestWork(t *testing.T) {
+	defer func(was time.Duration) { grace = was }(grace)
+	grace = time.Second / 5
+	in, runs := fakeTests(t, `test $LOCKSTEP_MUTANT = -1 || while :; do :; done`)
+	got, err := judge([]test{
+		{in: in, name: "TestA", work: time.Hour, reached: []byte{1}},
+		{in: in, name: "TestB", reached: []byte{1}},
+	}, 0)
+	if err != nil || got != "TIMED OUT" || len(runs()) < 3 {
+		t.Errorf("%q, %v after %d runs; want TIMED OUT, with one between that is in time", got, err,
+			len(runs()))
 	}
 }
 
@@ -194,9 +211,15 @@ func TestPercent(t *testing.T) {
 			t.Errorf("%+v: %s, want %s", c.score, got, c.interval)
 		}
 	}
-	for _, bad := range []string{"", "| a | c | 1 | 1 | one | 1 | 0 | 100 % | all |\n"} {
-		if got, err := totals("| package |\n|---|\n" + bad); err == nil {
-			t.Errorf("the totals of %q are %s", bad, got)
-		}
+	for bad, want := range map[string]string{
+		"": "no rows", "| a | c | 1 | 1 | 1 | one | 0 | 100 % | all |\n": `" one "`,
+	} {
+		_, err := totals("| package |\n|---|\n" + bad)
+		simtest.Refused(t, bad, err, want)
+	}
+	const row = "| a | c | 1 | 2 | 2 | 1 | 0 | 50 % | all |\n"
+	got := enter("| a | b | 0 |\n", "a", "c", 1, &score{mutants: 2, judged: 2, killed: 1})
+	if got != row {
+		t.Errorf("a row that is the first line becomes %q, want %q", got, row)
 	}
 }
