@@ -198,17 +198,23 @@ func sameLines(t *testing.T, what, got, want string) {
 func TestTargets(t *testing.T) {
 	for _, c := range []struct {
 		table   []uint32
+		unused  bool // nothing jumps by the table
 		last    string
 		want    []int
 		refused string
 	}{
-		{[]uint32{0, 0x10}, "EXIT", []int{0, 1}, ""},
-		{[]uint32{0x10}, "CALL.REL.NOINC `($f)", []int{1}, ""},
-		{nil, "EXIT", nil, ""},
-		{[]uint32{0, 0x20}, "EXIT", nil, "constant bank 2 has 0x20, which is no instruction"},
-		{[]uint32{0x18}, "EXIT", nil, "constant bank 2 has 0x18, which is no instruction"},
+		{[]uint32{0, 0x10}, false, "EXIT", []int{0, 1}, ""},
+		{[]uint32{0x10}, false, "CALL.REL.NOINC `($f)", []int{1}, ""},
+		{[]uint32{0, 0x10}, true, "EXIT", nil, ""},
+		{nil, false, "EXIT", nil, ""},
+		{[]uint32{0, 0x20}, false, "EXIT", nil, "has 0x20, which is no instruction"},
+		{[]uint32{0x18}, false, "EXIT", nil, "has 0x18, which is no instruction"},
 	} {
-		k := &sassKernel{codes: []code{parsed(t, "BRX R2 -0x10"), parsed(t, c.last)}}
+		first := "BRX R2 -0x10"
+		if c.unused {
+			first = "NOP"
+		}
+		k := &sassKernel{codes: []code{parsed(t, first), parsed(t, c.last)}}
 		for _, x := range c.table {
 			k.table = binary.LittleEndian.AppendUint32(k.table, x)
 		}

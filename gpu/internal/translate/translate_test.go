@@ -134,6 +134,8 @@ func TestNoModule(t *testing.T) {
 		{cubin, "an essay", "of another cubin"},
 		{cubin, listing[:strings.LastIndex(listing, "EXIT")], "instructions of"},
 		{cubin, listing + "an essay", "no instruction: an essay"},
+		{cubin, listing + "NOP\n", "no instruction: NOP"},
+		{cubin, strings.Replace(listing, "\nEXIT", "\nan essay", 1), "no instruction: an essay"},
 	} {
 		_, err := translate.MachineCode([]byte(c.cubin), c.listing)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
