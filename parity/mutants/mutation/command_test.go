@@ -162,7 +162,9 @@ const (
 // package and the sum, and nothing is entered that is not to be.
 func TestCommand(t *testing.T) {
 	t.Parallel()
-	m := newToy(t, map[string]string{"other/o_test.go": toyFiles["other/o_test.go"] + toyIdle})
+	m := newToy(t, map[string]string{
+		"other/a_test.go": "package other\n\nimport \"testing\"\n" + toyIdle,
+	})
 	judge := func(arguments string, want ...string) {
 		t.Helper()
 		out, err := m.run(arguments)
@@ -188,7 +190,7 @@ func TestCommand(t *testing.T) {
 	m.entered("| p | "+m.commit+" | 7 | 3 | 3 | 2 | 1 | 100 % | all |",
 		"7 of 10 mutants killed (70.0 %), in 2 rows of the ledger.")
 	m.write(helpers, toyFiles[helpers])
-	judge("--seed 8 --tests ./other --leave ^TestDouble$ --enter ./p",
+	judge("--seed 8 --tests ./other --leave ^(TestDouble|TestIdle)$ --enter ./p",
 		"shown\tp/p.go:3:35\tARITHMETIC_BASE\tnot covered", "judged, 1 killed")
 	m.entered("| p | "+m.commit+" | 7 | 3 | 3 | 2 | 1 | 100 % | all |\n"+
 		"| p, tests of ./other too | "+m.commit+" | 8 | 3 | 3 | 1 | 1 | 50 % | all |",
@@ -334,6 +336,7 @@ func forms(a, b int, f float64, s string, m map[string]int, d time.Duration, yes
 	_ = s + "text"
 	_ = a%b&^a ^ b>>1 // 7 ARITHMETIC_BASE, 9 INVERT_BITWISE, 13 INVERT_BITWISE, 16 INVERT_BITWISE
 	_ = 1 << a // 8 INVERT_BITWISE
+	var _ uint8 = 1 << a // 18 INVERT_BITWISE
 	_ = own * 2 // 10 ARITHMETIC_BASE
 	_ = time.Second * 3 // 18 ARITHMETIC_BASE
 	_ = -a // 6 INVERT_NEGATIVES

@@ -137,6 +137,7 @@ func TestLeave(t *testing.T) {
 		mutants: []mutant{
 			{Operator: loop, File: "p/a.go", Line: 2},
 			{Operator: boundary, File: "p/a.go", Line: 2},
+			{Operator: loop, File: "p/a.go", Line: 4},
 			{Operator: loop, File: "p/a.go", Line: 5},
 			{Operator: boundary, File: "p/a.go", Line: 6},
 			{Operator: loop, File: "p/a.go", Line: 7},
