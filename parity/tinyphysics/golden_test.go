@@ -123,3 +123,70 @@ func otherDigests(t *testing.T, recorded parity.Side, other *trace.File) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestGoldenSet: a set of recordings is a side of a comparison and says of which jobs it is,
+// whatever computes them; a set that cannot be one is refused.
+func TestGoldenSet(t *testing.T) {
+	set, err := golden.OpenSet("../../golden/testdata/default/ort1.30-avx2-expU-sinfma-csv2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(entries ...golden.Entry) *golden.Set {
+		some := *set
+		some.Recordings = entries
+		return &some
+	}
+	first, second := set.Recordings[0], set.Recordings[1]
+	source, err := Golden(of(first, second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := first.Rows + second.Rows - 2*lockstep.ContextLength
+	r := compare(t, source, source, nil, parity.CompareOptions{})
+	if r.Err() != nil || r.Equal() != 2 || r.Steps != steps || r.Compared[CDF] != steps ||
+		r.Compared[Costs] != 2 || r.Want.Name != "golden ort1.30-avx2-expU-sinfma-csv2" ||
+		r.Want.Profile != set.Profile.String() || r.Want.Live {
+		t.Errorf("%v, %+v of %d steps", r.Err(), r, steps)
+	}
+	other, err := Golden(of(second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = compare(t, source, other, nil, parity.CompareOptions{})
+	simtest.Refused(t, "a recording that only one side has", r.Err(), "no such rollout")
+
+	route := &lockstep.Route{Name: "loaded"}
+	var loaded []string
+	load := func(name string) (*lockstep.Route, error) {
+		loaded = append(loaded, name)
+		return route, nil
+	}
+	jobs, err := GoldenJobs(of(first, second), load)
+	if err != nil || len(jobs) != 2 || jobs[1].Route != route ||
+		!slices.Equal(loaded, []string{first.Route, second.Route}) {
+		t.Fatalf("jobs %+v on routes %q, %v", jobs, loaded, err)
+	}
+	if policy, err := second.Policy(); err != nil || jobs[1].Policy != policy {
+		t.Errorf("the second job's policy is %v, want %v (%v)", jobs[1].Policy, policy, err)
+	}
+	unknown := first
+	unknown.Controller = "walk"
+	_, err = GoldenJobs(of(unknown), load)
+	simtest.Refused(t, "a controller that is not known", err, `controller "walk" is not known`)
+	_, err = Golden(of(unknown))
+	simtest.Refused(t, "a controller that is not known", err, set.Dir+": ")
+	_, err = Golden(of(first, second, first))
+	simtest.Refused(t, "a recording that is there twice", err, "two recordings of "+first.Route)
+	_, err = GoldenJobs(of(first), func(string) (*lockstep.Route, error) {
+		return nil, trace.ErrHashed
+	})
+	simtest.Refused(t, "a route that cannot be loaded", err, trace.ErrHashed.Error())
+	gone := first
+	gone.File = "none.npz"
+	source, err = Golden(of(gone))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Compare(t.Context(), source, source, nil, lockstep.AllSteps, parity.CompareOptions{})
+	simtest.Refused(t, "a recording that is not there", err, "none.npz")
+}
