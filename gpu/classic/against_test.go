@@ -12,6 +12,7 @@ import (
 	batched "lockstep/batched/classic"
 	"lockstep/classic"
 	"lockstep/gpu/internal/driver"
+	"lockstep/internal/simtest"
 	"lockstep/internal/want"
 )
 
@@ -379,8 +380,10 @@ func TestRefusedOnDevice(t *testing.T) {
 			t.Errorf("%d steps: %v", steps, err)
 		}
 	}
-	if err := run(v, classic.Policy{}, 0, 1); err == nil {
-		t.Error("a run without any policy")
+	simtest.Refused(t, "a run without any policy", run(v, classic.Policy{}, 0, 1),
+		"recorded actions, or uniform ones, or a network: 0 are given")
+	if err := run(v, drawn, 0, 1); err != nil {
+		t.Errorf("after what was refused: %v", err)
 	}
 	if _, err := Translated("other", 1); err == nil ||
 		err.Error() != `no kernels "other" are shipped, want ptx or sass` {

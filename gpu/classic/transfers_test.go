@@ -318,4 +318,114 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// TestOutputs: what is left on the device has its own place and size, and by a table of the host's
+// the actions that are uploaded are those of the environment's kind.
+func TestOutputs(t *testing.T) {
+	for env, c := range map[string]struct {
+		states, observation, actions int
+	}{"CartPole-v1": {4, 4, 2}, "Pendulum-v1": {2, 3, 0}} {
+		task, err := classic.Make(env, 3, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, l := &vector{task: task}, &launch{}
+		chosen := &l.Discrete
+		if c.actions == 0 {
+			chosen = &l.Continuous
+		}
+		for _, o := range []struct {
+			name  string
+			at    *driver.Pointer
+			bytes int64
+		}{
+			{"states", &l.States, int64(8 * 3 * c.states)}, {"rewards", &l.Rewards, 24},
+			{"observations", &l.Observations, int64(4 * 3 * c.observation)},
+			{"final_observations", &l.Final, int64(4 * 3 * c.observation)},
+			{"actions", chosen, 12}, {"terminated", &l.Terminated, 3},
+			{"truncated", &l.Truncated, 3},
+		} {
+			got, err := v.named(l, []string{o.name})
+			if err != nil || got[0].at != o.at || got[0].bytes != o.bytes {
+				t.Errorf("%s, %s: %+v, %v; want %d bytes at %p", env, o.name, got, err, o.bytes,
+					o.at)
+			}
+		}
+		given := v.asked(l, nil, true)
+		if len(given) != 1 || given[0].at != chosen {
+			t.Errorf("%s: by a table %+v are asked for, want the actions alone", env, given)
+		}
+		if none := v.asked(l, nil, false); len(none) > 0 {
+			t.Errorf("%s: without a record %+v are asked for", env, none)
+		}
+	}
+}
+
+// TestChunks: a run that is longer than a launch may be is as many steps as were asked for.
+func TestChunks(t *testing.T) {
+	want.Compiler.Need(t)
+	engine, err := OnCPU(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task, err := classic.Make("MountainCar-v0", 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, key := begun(t, engine, task), uint64(3)
+	before := v.device.Counts().Launches
+	const steps = 1<<16 + 7
+	if err := v.Run(t.Context(), classic.Policy{Uniform: &key}, steps, nil); err != nil {
+		t.Fatal(err)
+	}
+	totals, launches := v.Totals(), v.device.Counts().Launches-before
+	// An episode is 200 steps, and one more resets.
+	if totals.Steps != steps || totals.Episodes[0] != steps/201 || launches != 2 {
+		t.Errorf("%d steps and %d episodes in %d launches, want %d and %d in 2", totals.Steps,
+			totals.Episodes[0], launches, steps, steps/201)
+	}
+}
+
+// full is a device without more memory, from when it is so.
+type full struct {
+	driver.Device
+	is *bool
+}
+
+func (f full) Allocate(bytes int64) (driver.Pointer, error) {
+	if *f.is {
+		return 0, driver.ErrOutOfMemory
+	}
+	return f.Device.Allocate(bytes)
+}
+
+// TestMemoryOut: a run for whose answers there is no memory changes nothing, and the next one that
+// needs less is done.
+func TestMemoryOut(t *testing.T) {
+	want.Compiler.Need(t)
+	engine, err := OnCPU(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is := false
+	of := OnDevice{Kind: "full", Open: func() (driver.Device, error) {
+		d, err := engine.Open()
+		return full{d, &is}, err
+	}}
+	task, err := classic.Make("CartPole-v1", 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, key := begun(t, of, task), uint64(3)
+	random := classic.Policy{Uniform: &key}
+	is = true
+	err = v.Run(t.Context(), random, 1, []classic.Transition{classic.NewTransition(task)})
+	if !errors.Is(err, driver.ErrOutOfMemory) {
+		t.Errorf("without memory: %v, want %v", err, driver.ErrOutOfMemory)
+	}
+	is = false
+	if err := v.Run(t.Context(), random, 3, nil); err != nil || v.Totals().Steps != 6 {
+		t.Errorf("with memory again: %d steps of both, %v; want 6", v.Totals().Steps, err)
+	}
+}
+
 func second[T any](_ T, err error) error { return err }
