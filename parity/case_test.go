@@ -14,7 +14,8 @@ import (
 	"lockstep/parity/trace"
 )
 
-// numbers in a line, and comes back; what is no case is refused.
+// TestCaseFile: a case is kept under the words of its stage, engine and what it is, arrays of
+// numbers in a line, and comes back.
 func TestCaseFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "folder")
 	type whole struct {
@@ -50,19 +51,43 @@ func TestCaseFile(t *testing.T) {
 		fmt.Sprint(back.Nested) != "[[3 4] [5]]" || back.Engine != w.Engine {
 		t.Errorf("%+v came back, %v; want %+v", back, err, w)
 	}
-	long := whole{Case: Case{What: strings.Repeat("x", 200), Stage: "s", Engine: "e"}}
-	err = long.Save(dir, &long)
-	if n := len(filepath.Base(long.Path)); err != nil || n != 120+len(".json") {
-		t.Errorf("a long name is of %d bytes, %v; want 125", n, err)
+	if err := w.Save(path, &w); err == nil {
+		t.Error("a case is kept in a file")
 	}
-	if got, err := CaseFiles(dir); err != nil || len(got) != 2 || got[0] != path {
-		t.Errorf("%q, %v; want two files, %s first", got, err, path)
+	if err := w.Save(dir, func() {}); err == nil {
+		t.Error("what JSON has no word for is kept")
 	}
-	if got, err := CaseFiles(path); err != nil || !slices.Equal(got, []string{path}) {
-		t.Errorf("%q, %v; want %s", got, err, path)
+}
+
+// TestCaseNames: a name is no longer than files may have, and a folder's cases come in order.
+func TestCaseNames(t *testing.T) {
+	dir := t.TempDir()
+	short := Case{What: "x", Stage: "s", Engine: "e"}
+	long := Case{What: strings.Repeat("x", 200), Stage: "r", Engine: "e"}
+	if err := errors.Join(short.Save(dir, &short), long.Save(dir, &long)); err != nil {
+		t.Fatal(err)
 	}
-	if got, err := CaseFiles(path + "x"); err == nil {
+	if n := len(filepath.Base(long.Path)); n != 120+len(".json") {
+		t.Errorf("a long name is of %d bytes, want 125", n)
+	}
+	if got, err := CaseFiles(dir); err != nil ||
+		!slices.Equal(got, []string{long.Path, short.Path}) {
+		t.Errorf("%q, %v; want %s and %s", got, err, long.Path, short.Path)
+	}
+	if got, err := CaseFiles(short.Path); err != nil || !slices.Equal(got, []string{short.Path}) {
+		t.Errorf("%q, %v; want %s", got, err, short.Path)
+	}
+	if got, err := CaseFiles(short.Path + "x"); err == nil {
 		t.Errorf("of no file: %q", got)
+	}
+}
+
+// TestCaseRefused: what is no case is refused, with its path.
+func TestCaseRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "case.json")
+	type whole struct {
+		Case
+		Numbers []int `json:"numbers"`
 	}
 	for text, want := range map[string]string{
 		`{"format": 1}`:                "format version 1, want 2",
@@ -86,16 +111,9 @@ func TestCaseFile(t *testing.T) {
 	if err := none.Load(path+"x", &none); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("of no file: %v", err)
 	}
-	if err := w.Save(path, &w); err == nil {
-		t.Error("a case is kept in a file")
-	}
-	if err := w.Save(dir, func() {}); err == nil {
-		t.Error("what JSON has no word for is kept")
-	}
 }
 
 // TestCheckResults: each way in which a result is another is said, and of equal ones what was
-
 // compared is counted.
 func TestCheckResults(t *testing.T) {
 	s := &schema.Schema{

@@ -12,6 +12,7 @@ import (
 	"lockstep/parity/trace"
 )
 
+// TestExercised: branches are counted by steps and rollouts, the nearest choice is the first of
 // those that are as near, and no more than eight names are listed.
 func TestExercised(t *testing.T) {
 	if e := newExercised(nil); e != nil {
@@ -61,7 +62,6 @@ func TestExercised(t *testing.T) {
 }
 
 // TestNear: the nearer edge, and of two as near that at the token.
-
 func TestNear(t *testing.T) {
 	for _, c := range []struct{ draw, before, at, want float64 }{
 		{0.5, 0.4, 0.7, 0.4}, {0.5, 0.2, 0.6, 0.6}, {0.5, 0.25, 0.75, 0.75}, {0.5, 0.5, 0.5, 0.5},
@@ -75,7 +75,6 @@ func TestNear(t *testing.T) {
 }
 
 // TestAdding: effects begin at their first step, and the farthest difference keeps its place.
-
 func TestAdding(t *testing.T) {
 	e := Effect{Stage: "x"}
 	e.add(4, 1, 3)
@@ -112,7 +111,6 @@ func TestAdding(t *testing.T) {
 }
 
 // TestReportErr: what a report says is wrong, at its budgets and one beyond.
-
 func TestReportErr(t *testing.T) {
 	compared := func(r Report) Report {
 		r.Want.Name, r.Got.Name = "a", "b"
@@ -184,7 +182,6 @@ func TestReportErr(t *testing.T) {
 }
 
 // TestEffectsListed: no more than twenty rollouts are listed, and those that went as they should
-
 // are not.
 func TestEffectsListed(t *testing.T) {
 	report := func(other, same int) *Report {
@@ -222,8 +219,7 @@ func TestEffectsListed(t *testing.T) {
 	}
 }
 
-// TestCaseFile: a case is kept under the words of its stage, engine and what it is, arrays of
-
+// TestWords: what ends, inputs, explanations and places say.
 func TestWords(t *testing.T) {
 	about := &trace.Rollout{}
 	for want, end := range map[string]End{
@@ -303,5 +299,3 @@ func TestWords(t *testing.T) {
 		}
 	}
 }
-
-// TestFarthest: how far arrays are apart at most, in which a NaN is infinitely far.

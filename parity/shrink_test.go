@@ -29,7 +29,6 @@ func failing(tried *[][]int) func(context.Context, []int) (*Divergence, error) {
 }
 
 // TestShrinkEnds: a search ends after its runs, at an error, or where nothing fails; only what
-
 // fails in the first one's stage is smaller.
 func TestShrinkEnds(t *testing.T) {
 	less := func(s *Shrinker[[]int]) { // one after the other from the end
@@ -95,7 +94,6 @@ func TestShrinkEnds(t *testing.T) {
 }
 
 // TestFewer: halves are left out first, then ever smaller parts, and the last one stays.
-
 func TestFewer(t *testing.T) {
 	var tried [][]int
 	run := func(_ context.Context, c []int) (*Divergence, error) {
@@ -116,7 +114,6 @@ func TestFewer(t *testing.T) {
 }
 
 // TestLeast: the least number is found from the lowest to the size itself.
-
 func TestLeast(t *testing.T) {
 	for from := range 6 {
 		for fails := from; fails <= 6; fails++ {
@@ -138,7 +135,6 @@ func TestLeast(t *testing.T) {
 
 // TestSimpler: numbers become zero all at once, or the first's, or zero in halves, quarters and
 // eighths; what is so already is not tried.
-
 func TestSimpler(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -172,5 +168,3 @@ func TestSimpler(t *testing.T) {
 		}
 	}
 }
-
-// TestExercised: branches are counted by steps and rollouts, the nearest choice is the first of

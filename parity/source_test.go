@@ -15,8 +15,7 @@ import (
 
 // answers is an engine that yields these results to each call, of so many tasks.
 type answers struct {
-	of    func(tasks int) []int
-	calls *[]int
+	of func(tasks int) []int
 }
 
 func (a answers) Info() SideInfo { return SideInfo{Name: "answers"} }
@@ -38,7 +37,6 @@ func (a answers) Run(
 
 // TestLiveResults: an engine gives each rollout one result, in any order and in any number of
 // calls, and one of another rollout or a second one is refused.
-
 func TestLiveResults(t *testing.T) {
 	backwards := func(n int) (all []int) {
 		for i := range n {
@@ -121,7 +119,6 @@ func (k keyed) Rollouts() (all []trace.Rollout) {
 }
 
 // TestPairUp: of two recordings all rollouts are compared, those of one key in their order, what
-
 // only one has too.
 func TestPairUp(t *testing.T) {
 	for _, c := range []struct{ want, got, pairs string }{
@@ -155,7 +152,6 @@ func TestPairUp(t *testing.T) {
 }
 
 // TestAgree: recordings take the first kind of digest that all can have.
-
 func TestAgree(t *testing.T) {
 	const x, y = schema.XXH64, schema.SHA256
 	hashed, other := fmt.Errorf("only hashes: %w", trace.ErrHashed), errors.New("the disk is gone")
@@ -183,5 +179,3 @@ func TestAgree(t *testing.T) {
 		}
 	}
 }
-
-// TestWords: what ends, inputs, explanations and places say.

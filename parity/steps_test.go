@@ -11,6 +11,7 @@ import (
 	"lockstep/parity/schema"
 )
 
+// TestFarthest: how far arrays are apart at most, in which a NaN is infinitely far.
 func TestFarthest(t *testing.T) {
 	for _, c := range []struct {
 		a, b []float64
@@ -32,7 +33,6 @@ func TestFarthest(t *testing.T) {
 }
 
 // TestDifferSteps: steps are told apart by their first stage that differs, or that one lacks, and
-
 // rollouts by their first such step, their lengths and their ends.
 func TestDifferSteps(t *testing.T) {
 	s := &schema.Schema{Stages: []schema.Stage{
@@ -101,7 +101,6 @@ func TestDifferSteps(t *testing.T) {
 var errDone = errors.New("done")
 
 // TestFloatText: JSON's numbers, and the words for what it has no number for.
-
 func TestFloatText(t *testing.T) {
 	for want, x := range map[string]float64{
 		"1.5": 1.5, `"Inf"`: math.Inf(1), `"-Inf"`: math.Inf(-1), "1e+21": 1e21,
