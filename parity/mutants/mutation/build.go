@@ -31,6 +31,7 @@ type listed struct {
 type build struct {
 	root, work string // of the module; where all is written
 	tags       string
+	operators  string
 	pkg        listed
 	exports    map[string]string
 	mutants    []mutant
@@ -121,6 +122,8 @@ func (b *build) rewrite(without map[place]bool) (string, error) {
 		Types: map[ast.Expr]types.TypeAndValue{},
 		Uses:  map[*ast.Ident]types.Object{},
 		Defs:  map[*ast.Ident]types.Object{},
+
+		Implicits: map[ast.Node]types.Object{},
 	}
 	config := types.Config{
 		Importer: importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) {
@@ -133,7 +136,9 @@ func (b *build) rewrite(without map[place]bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r := &rewriter{fset: fset, info: info, pkg: pkg, without: without}
+	r := &rewriter{
+		fset: fset, info: info, pkg: pkg, without: without, operators: b.operators,
+	}
 	replace := map[string]string{}
 	put := func(path, text string) error {
 		replace[path] = filepath.Join(b.work, filepath.Base(path))
@@ -165,14 +170,16 @@ func (b *build) rewrite(without map[place]bool) (string, error) {
 
 var complaint = regexp.MustCompile(`(?m)^(\S+\.go):(\d+):`)
 
-// leave adds the lines of which the compiler complains: their loop control first, then all. A
+// leave adds the lines of which the compiler complains: one operator after the other of those that
+// are the likeliest, beginning with loop control, then all. A
 // function that no longer ends is complained of at its last line, so that then all of its loop
 // control is left.
 func (b *build) leave(without map[place]bool, out string) bool {
 	grew := false
 	note := func(p place) bool {
 		is := !without[p] && slices.ContainsFunc(b.mutants, func(m mutant) bool {
-			return m.File == p.file && m.Line == p.line && (!p.loop || m.Operator == loop)
+			return m.File == p.file && m.Line == p.line &&
+				(p.operator == "" || m.Operator == p.operator)
 		})
 		if is {
 			without[p], grew = true, true
@@ -191,7 +198,10 @@ func (b *build) leave(without map[place]bool, out string) bool {
 		}
 		file := filepath.Join(folder, filepath.Base(path))
 		line, err := strconv.Atoi(m[2])
-		if err != nil || note(place{file, line, true}) || note(place{file, line, false}) {
+		if err != nil || slices.ContainsFunc(
+			append(append([]string{loop}, omissions...), ""),
+			func(operator string) bool { return note(place{file, line, operator}) },
+		) {
 			continue
 		}
 		from := line
@@ -201,7 +211,7 @@ func (b *build) leave(without map[place]bool, out string) bool {
 		for _, other := range b.mutants {
 			if other.File == file && other.Operator == loop && other.Line > from &&
 				other.Line < line {
-				note(place{file, other.Line, true})
+				note(place{file, other.Line, loop})
 			}
 		}
 	}

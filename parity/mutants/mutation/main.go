@@ -1,8 +1,8 @@
 // Command mutation changes a package's code in every place that one of its operators fits, and
 // tells which of these mutants the tests do not see: see `make mutation`. All mutants are in one
 // program, in which a variable of the environment chooses one, so that nothing is compiled or
-// linked for a single mutant; each is judged by the tests that reach it. The operators and
-// their names are those of gremlins.
+// linked for a single mutant; each is judged by the tests that reach it. The operators are
+// gremlins', and those of what people forget or mix up (omissions.go).
 package main
 
 import (
@@ -25,6 +25,7 @@ import (
 // Options say what is judged, and how much of it.
 type options struct {
 	tests, leave, tags, diff string
+	operators                string
 	seed                     uint64
 	most                     int
 	budget                   time.Duration
@@ -39,6 +40,9 @@ func main() {
 	flag.StringVar(&o.leave, "leave", "", "tests that do not judge: an expression")
 	flag.StringVar(&o.tags, "tags", "", "of the build")
 	flag.StringVar(&o.diff, "diff", "", "only lines that differ from this revision")
+	flag.StringVar(
+		&o.operators, "operators", ofGremlins, "which: "+ofGremlins+", "+ofOmissions+" or "+ofAll,
+	)
 	flag.Uint64Var(
 		&o.seed, "seed", 0, "of the sample; 0: another each time, with --diff the commit's",
 	)
@@ -63,6 +67,19 @@ func git(args ...string) (string, error) {
 // run is called in the module's root.
 func run(o options, folders []string) error {
 	begin := time.Now()
+	switch o.operators {
+	case ofGremlins, ofOmissions:
+	case ofAll:
+		if o.enter {
+			return fmt.Errorf(
+				"a row of the ledger is of --operators %s or %s", ofGremlins, ofOmissions,
+			)
+		}
+	default:
+		return fmt.Errorf(
+			"--operators %s: want %s, %s or %s", o.operators, ofGremlins, ofOmissions, ofAll,
+		)
+	}
 	commit, err := git("rev-parse", "--short=7", "HEAD")
 	if err != nil {
 		return err
@@ -131,6 +148,9 @@ func (o *options) report(
 		if o.tests != "" {
 			name += ", tests of " + o.tests + " too"
 		}
+		if o.operators == ofOmissions {
+			name += forgotten
+		}
 		err = enterRow(name, commit, o.seed, s)
 	}
 	return len(s.alive) > 0, err
@@ -189,7 +209,7 @@ func (o *options) score(
 	if table, err = os.ReadFile(helpers); err != nil {
 		return nil, err
 	}
-	b := &build{tags: o.tags}
+	b := &build{tags: o.tags, operators: o.operators}
 	helping, err := parseHelpers(string(table))
 	if err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// The operators have gremlins' names.
+// These operators have gremlins' names.
 const (
 	arithmetic  = "ARITHMETIC_BASE"
 	boundary    = "CONDITIONALS_BOUNDARY"
@@ -127,11 +127,33 @@ type rewriter struct {
 	file    string // from the module's root
 	edits   []edit
 	order   int
+
+	operators string            // which are asked for
+	text      []byte            // the file's
+	imports   map[string]string // the names that packages have in it, by path
+	fixed     map[ast.Node]bool // numbers that are left
 }
+
+// Which operators there are: gremlins' and omissions.
+const (
+	ofGremlins  = "gremlins"
+	ofOmissions = "omissions"
+	ofAll       = "all"
+)
 
 // rewrite returns a file with its mutants in it.
 func (r *rewriter) rewrite(file *ast.File, name string, text []byte) string {
-	r.file, r.edits = name, nil
+	r.file, r.edits, r.text = name, nil, text
+	r.imports, r.fixed = map[string]string{}, map[ast.Node]bool{}
+	for _, spec := range file.Imports {
+		object := r.info.Implicits[spec]
+		if spec.Name != nil {
+			object = r.info.Defs[spec.Name]
+		}
+		if p, ok := object.(*types.PkgName); ok {
+			r.imports[p.Imported().Path()] = p.Name()
+		}
+	}
 	ast.Inspect(file, r.node)
 	slices.SortStableFunc(r.edits, func(a, b edit) int {
 		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.order, b.order))
@@ -147,11 +169,11 @@ func (r *rewriter) rewrite(file *ast.File, name string, text []byte) string {
 	return b.String()
 }
 
-// A place is a line that is left as it is, or left so by loop control only.
+// A place is a line that is left as it is, or left so by one operator only.
 type place struct {
-	file string
-	line int
-	loop bool
+	file     string
+	line     int
+	operator string
 }
 
 func (r *rewriter) left(n ast.Node) bool {
@@ -166,19 +188,34 @@ func (r *rewriter) left(n ast.Node) bool {
 		at = n.TokPos
 	}
 	line := r.fset.Position(at).Line
-	return r.without[place{r.file, line, false}] || jump && r.without[place{r.file, line, true}]
+	return r.without[place{r.file, line, ""}] || jump && r.without[place{r.file, line, loop}]
 }
 
 // node notes what becomes of a node; false if nothing in it can be another.
 func (r *rewriter) node(n ast.Node) bool {
-	if n == nil || r.left(n) {
-		return true
-	}
+	into := true
 	switch n := n.(type) {
+	case nil:
+		return true
 	case *ast.GenDecl:
 		return n.Tok == token.VAR
 	case *ast.ArrayType:
 		return false
+	case *ast.BinaryExpr:
+		into = r.info.Types[n].Value == nil
+	}
+	if r.operators != ofGremlins {
+		into = r.omit(n) && into
+	}
+	if r.operators != ofOmissions && !r.left(n) {
+		into = r.change(n) && into
+	}
+	return into
+}
+
+// change notes what gremlins' operators make of a node.
+func (r *rewriter) change(n ast.Node) bool {
+	switch n := n.(type) {
 	case *ast.BinaryExpr:
 		return r.binary(n)
 	case *ast.UnaryExpr:

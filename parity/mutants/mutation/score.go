@@ -120,9 +120,13 @@ func enter(text, folder, commit string, seed uint64, s *score) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// totals are the sentence that README.md says of the ledger.
+// forgotten ends the names of rows that omissions were judged for.
+const forgotten = " (omissions)"
+
+// totals are the sentence that README.md says of the ledger: rows of omissions apart, since tests
+// see fewer of them.
 func totals(ledger string) (string, error) {
-	packages, judged, killed := 0, 0, 0
+	var sums [2]struct{ rows, judged, killed int } // the second: of omissions
 	for line := range strings.Lines(ledger) {
 		cells := strings.Split(line, "|")
 		if len(cells) != 11 || strings.HasPrefix(line, "| package |") || line[1] == '-' {
@@ -135,13 +139,23 @@ func totals(ledger string) (string, error) {
 				return "", fmt.Errorf("%s: %q: %w", line, cells[5+i], err)
 			}
 		}
-		packages, judged, killed = packages+1, judged+n[0]-n[2], killed+n[1]
+		s := &sums[0]
+		if strings.HasSuffix(strings.TrimSpace(cells[1]), forgotten) {
+			s = &sums[1]
+		}
+		s.rows, s.judged, s.killed = s.rows+1, s.judged+n[0]-n[2], s.killed+n[1]
 	}
-	if judged == 0 {
+	first, second := sums[0], sums[1]
+	if first.judged == 0 {
 		return "", errors.New("the ledger has no rows")
 	}
-	return fmt.Sprintf("%d of %d mutants killed (%.1f %%), in %d rows of the ledger.",
-		killed, judged, 100*float64(killed)/float64(judged), packages), nil
+	text := fmt.Sprintf("%d of %d mutants killed (%.1f %%), in %d rows of the ledger", first.killed,
+		first.judged, 100*float64(first.killed)/float64(first.judged), first.rows)
+	if second.judged > 0 {
+		text += fmt.Sprintf("; of omissions %d of %d (%.1f %%), in %d", second.killed,
+			second.judged, 100*float64(second.killed)/float64(second.judged), second.rows)
+	}
+	return text + ".", nil
 }
 
 var totalsLine = regexp.MustCompile(`(?m)^\d+ of \d+ mutants killed .*$`)

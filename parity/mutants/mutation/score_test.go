@@ -29,7 +29,7 @@ func TestToy(t *testing.T) {
 		at("32:35\tCONDITIONALS_NEGATION\tnot covered\tfunc never(a int) bool { return a < 1 }"),
 	}
 	known := []equivalent{{toy + "/toy.go", "11", selfless, "r.at[i] += i*b - -i", "r.at[i] is 0"}}
-	b := &build{work: t.TempDir()}
+	b := &build{work: t.TempDir(), operators: ofGremlins}
 	var err error
 	if b.root, err = os.Getwd(); err != nil {
 		t.Fatal(err)
@@ -221,6 +221,11 @@ func TestTotals(t *testing.T) {
 		got != "7 of 10 mutants killed (70.0 %), in 2 rows of the ledger." {
 		t.Errorf("%q, %v", got, err)
 	}
+	table = enter(table, "a"+forgotten, "c", 1, &score{mutants: 8, judged: 4, killed: 1})
+	if got, err := totals(table); err != nil || got != "7 of 10 mutants killed (70.0 %), in 2 "+
+		"rows of the ledger; of omissions 1 of 4 (25.0 %), in 1." {
+		t.Errorf("with omissions: %q, %v", got, err)
+	}
 }
 
 // TestSample: a seed decides which are judged, and another takes others.
@@ -296,7 +301,7 @@ func TestDifference(t *testing.T) {
 	}
 	for folders, want := range map[string]string{"": "want one package's folder", "a b": "want one",
 		"q": equivalents} {
-		if err := run(options{}, strings.Fields(folders)); err == nil ||
+		if err := run(options{operators: ofGremlins}, strings.Fields(folders)); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("run on %q: %v, want %s", folders, err, want)
 		}
@@ -349,6 +354,17 @@ func (e equivalent) places(text []byte) (lines []int) {
 
 // makesAnother is whether an operator changes a token.
 func makesAnother(operator string, tok token.Token) bool {
+	number := tok == token.INT || tok == token.FLOAT || tok == token.IDENT || tok == token.SUB
+	switch {
+	case operator == removal:
+		return tok == token.ASSIGN || tok == token.LPAREN
+	case operator == field:
+		return tok == token.COLON
+	case operator == exchange:
+		return tok == token.COMMA
+	case operator == altered:
+		return number
+	}
 	s, expression := swaps[tok]
 	if expression {
 		return operator == s.expression || operator == negative && tok == token.SUB
@@ -415,7 +431,7 @@ func TestEquivalents(t *testing.T) {
 // TestPlaces: a row is of a whole line, of the place in it, and of an operator that fits there.
 func TestPlaces(t *testing.T) {
 	const text = "package p\n\nfunc f(x int) {\n\tfor x < 3 {\n\t\tx -= 2 << 1\n\t}\n" +
-		"\tfor x < 3 {\n\t}\n}\n"
+		"\tfor x < 3 {\n\t}\n\tx = g(y, &z{a: 1})\n}\n"
 	for _, c := range []struct {
 		row  equivalent
 		want []int
@@ -430,6 +446,14 @@ func TestPlaces(t *testing.T) {
 		{equivalent{"a.go", "5", selfless, "x -= 2 << 1", ""}, []int{5}},
 		{equivalent{"a.go", "5", arithmetic, "x -= 2 << 1", ""}, nil},
 		{equivalent{"a.go", "10", bitwise, "x -= 2 << 1", ""}, []int{5}},
+		{equivalent{"a.go", "8", altered, "x -= 2 << 1", ""}, []int{5}},
+		{equivalent{"a.go", "10", altered, "x -= 2 << 1", ""}, nil},
+		{equivalent{"a.go", "3", removal, "x = g(y, &z{a: 1})", ""}, nil},
+		{equivalent{"a.go", "4", removal, "x = g(y, &z{a: 1})", ""}, []int{9}},
+		{equivalent{"a.go", "7", removal, "x = g(y, &z{a: 1})", ""}, []int{9}},
+		{equivalent{"a.go", "9", exchange, "x = g(y, &z{a: 1})", ""}, []int{9}},
+		{equivalent{"a.go", "15", field, "x = g(y, &z{a: 1})", ""}, []int{9}},
+		{equivalent{"a.go", "15", exchange, "x = g(y, &z{a: 1})", ""}, nil},
 		{equivalent{"a.py", "8", "CONSTANT_MINUS", "x -= 2 << 1", ""}, []int{5}},
 		{equivalent{"a.py", "9", "CONSTANT_MINUS", "x -= 2 << 1", ""}, nil},
 		{equivalent{"a.py", "99", "CONSTANT_MINUS", "x -= 2 << 1", ""}, nil},
