@@ -102,7 +102,7 @@ mutation-python: ## the same of the Python package, which make test-python insta
 
 .PHONY: mutation-diff
 mutation-diff: ## mutants of the lines of Go that differ from the revision BASE; after 200 s no other is judged
-	@$(GO) run ./parity/mutants/mutation --diff $(BASE) --budget 200s
+	@$(GO) run ./parity/mutants/mutation --operators all --diff $(BASE) --budget 200s
 
 .PHONY: mutants-sample
 mutants-sample: build ## plant one fault in each engine, and some of each kind that only tests see
