@@ -26,11 +26,15 @@ type scripted struct {
 	ones   map[int]error // of one route
 	panics bool
 	asked  [][]bool // which routes ran
+	steps  []int
+	stale  []error // what stood in the place of errors
 	closed int
 }
 
 func (c *scripted) Update(s *lockstep.BatchStep) error {
 	c.asked = append(c.asked, append([]bool(nil), s.Running...))
+	c.steps = append(c.steps, s.Step)
+	c.stale = append(c.stale, s.Err...)
 	if c.panics {
 		panic("it panics")
 	}
@@ -85,8 +89,17 @@ func TestAsk(t *testing.T) {
 		if g.Ask(3); len(c.asked) != 1 {
 			t.Errorf("%s: it was asked for nobody", name)
 		}
-		if g.Close(); c.closed != 1 {
-			t.Errorf("%s: closed %d times", name, c.closed)
+		for k := range g.Seats {
+			g.Seats[k].Running = true
+		}
+		g.Ask(4)
+		if stale := errors.Join(c.stale...); stale != nil || fmt.Sprint(c.steps) != "[2 4]" {
+			t.Errorf("%s: asked of steps %v, with errors of before: %v", name, c.steps, stale)
+		}
+		for range 2 {
+			if g.Close(); c.closed != 1 {
+				t.Errorf("%s: closed %d times", name, c.closed)
+			}
 		}
 	}
 }

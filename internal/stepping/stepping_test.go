@@ -68,7 +68,11 @@ func (e *toy) Memory(i int) ([]float64, error) {
 	return []float64{float64(i), 0.5}, nil
 }
 
+// Restore wants of a policy as many numbers as it remembers, asked again or not.
 func (e *toy) Restore(i, _ int, lataccel, action, memory []float64) error {
+	if now, err := e.Memory(i); err == nil && len(memory) != len(now) {
+		return fmt.Errorf("the policy is given %d numbers, want %d", len(memory), len(now))
+	}
 	e.restored = append(e.restored, memory)
 	copy(e.lataccel[i], lataccel)
 	copy(e.action[i], action)
@@ -109,7 +113,15 @@ func (e *toy) CanRoll() bool { return true }
 
 // Roll computes rollouts that are over, too: what that makes means nothing.
 func (e *toy) Roll(first int, commands, costs, lataccels []float64) error {
-	m := len(e.jobs)
+	m, longest := len(e.jobs), 0
+	for _, one := range e.lataccel {
+		longest = max(longest, len(one))
+	}
+	if end := first + len(commands)/m; end > longest || lataccels != nil &&
+		len(lataccels) != len(commands) {
+		return fmt.Errorf("to step %d of %d, with %d commands and room for %d lataccels", end,
+			longest, len(commands), len(lataccels))
+	}
 	for h := range len(commands) / m {
 		for i := range m {
 			step := first + h
@@ -141,9 +153,12 @@ type source struct {
 	fails map[int]int
 	there bool
 	last  *toy
+	opts  lockstep.Options // of the last
 }
 
-func (*source) Profile() lockstep.Profile { return lockstep.Profile{} }
+func (*source) Profile() lockstep.Profile {
+	return lockstep.Profile{LayerNorm: lockstep.LayerNorm127}
+}
 
 func (s *source) Reset(
 	_ context.Context, jobs []lockstep.Job, opts lockstep.Options,
@@ -157,7 +172,7 @@ func (s *source) Reset(
 		e.lataccel = append(e.lataccel, make([]float64, n))
 		e.action = append(e.action, make([]float64, n))
 	}
-	s.last = e
+	s.last, s.opts = e, opts
 	return New(e, s, "model", jobs, opts), nil
 }
 
@@ -456,7 +471,7 @@ func TestFits(t *testing.T) {
 		change func(x *lockstep.Snapshot)
 	}{
 		{
-			"it is of profile ort1.30-avx2-expU-sinfma-csv2, want " + s.profile.String(),
+			"it is of profile ort1.27-avx2-expU-sinfma-csv2, want ort1.27-avx512-expU-sinfma-csv2",
 			func(x *lockstep.Snapshot) { x.Profile.Softmax = lockstep.SoftmaxAVX2 },
 		},
 		{
@@ -564,6 +579,84 @@ func rollOn(t *testing.T, s *Stepper, steps int) {
 	err := s.Roll(t.Context(), make([]float64, 3*steps), make([]float64, 3), nil)
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestHandedOn: what a stepper was given, its snapshots and its forks have, and a fork's jobs the
+// noise of their candidate; before the first step a rollout is where its route begins.
+func TestHandedOn(t *testing.T) {
+	src := &source{}
+	jobs := jobsOf(110, 120)
+	opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
+	s, err := src.Reset(t.Context(), jobs, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range jobs {
+		for step := range src.last.lataccel[i] {
+			src.last.put(i, step, 0.25)
+		}
+		if got, want := s.Lataccel(i), float64(19000+100*i)+0.25; got != want {
+			t.Errorf("rollout %d begins at %v, want %v", i, got, want)
+		}
+	}
+	shot := shotOf(t, s)
+	if shot.Profile != src.Profile() || shot.Model != "model" || shot.Step != 20 {
+		t.Errorf("a snapshot of %v, model %s, step %d", shot.Profile, shot.Model, shot.Step)
+	}
+	noise := lockstep.Noise{Kind: lockstep.SeededNoise, Seeds: []uint32{7, 8, 9}}
+	src.opts = lockstep.Options{}
+	if _, err := s.Fork(t.Context(), shot, []int{1, 0, 1}, noise); err != nil || src.opts != opts {
+		t.Errorf("a fork has the options %+v, want %+v (%v)", src.opts, opts, err)
+	}
+	for k, j := range src.last.jobs {
+		want := lockstep.Draws(noise.Seeds[k], 110+10*(1-k%2)-20)
+		if err := simtest.Same("draws", j.Draws, want); err != nil {
+			t.Errorf("candidate %d: %v", k, err)
+		}
+	}
+}
+
+// TestFailedRestored: a snapshot has no memory of a policy whose rollout has failed, and is restored.
+func TestFailedRestored(t *testing.T) {
+	src := &source{fails: map[int]int{1: 22}}
+	s := src.reset(t, jobsOf(110, 110))
+	err := s.Roll(t.Context(), make([]float64, 2*5), make([]float64, 2), nil)
+	if err != nil || s.Err(1) == nil {
+		t.Fatalf("%v, and rollout 1 has %v", err, s.Err(1))
+	}
+	shot := shotOf(t, s)
+	err = s.Restore(t.Context(), shot)
+	if err != nil || shot.Rollouts[1].Policy != nil || s.Err(1) == nil {
+		t.Errorf("%v; the snapshot has %v, and then the rollout %v", err,
+			shot.Rollouts[1].Policy, s.Err(1))
+	}
+}
+
+// TestCostWindow: of a rollout that goes on behind it, the steps of the window cost, and no others.
+func TestCostWindow(t *testing.T) {
+	src := &source{}
+	jobs := jobsOf(lockstep.CostEndIdx + 20)
+	stepper, err := src.Reset(t.Context(), jobs, lockstep.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := stepper.(*Stepper)
+	for step := lockstep.ContextLength; !s.Done(); step++ {
+		now := []float64{0}
+		if err := s.Step(t.Context(), now, now); err != nil {
+			t.Fatal(err)
+		}
+		want := float64(10 * step)
+		if step < 100 || step >= 500 {
+			want = 0
+		}
+		if got := s.Cost(0); got != want {
+			t.Errorf("step %d costs %v, want %v", step, got, want)
+		}
+	}
+	if s.Index() != lockstep.CostEndIdx+20 {
+		t.Errorf("it ends at step %d", s.Index())
 	}
 }
 
