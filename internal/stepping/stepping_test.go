@@ -617,7 +617,8 @@ func TestHandedOn(t *testing.T) {
 	}
 }
 
-// TestFailedRestored: a snapshot has no memory of a policy whose rollout has failed, and is restored.
+// TestFailedRestored: a snapshot has no memory of a policy whose rollout has failed, and can be
+// restored.
 func TestFailedRestored(t *testing.T) {
 	src := &source{fails: map[int]int{1: 22}}
 	s := src.reset(t, jobsOf(110, 110))
