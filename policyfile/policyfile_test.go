@@ -1,6 +1,7 @@
 package policyfile_test
 
 import (
+	"encoding/base64"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -59,9 +60,15 @@ func TestWriteLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	noisy, err := lockstep.NewTable(map[string][]float64{"00000": actions})
+	if err != nil {
+		t.Fatal(err)
+	}
+	noisy.Noise = lockstep.ExpectedNoise
 	for file, p := range map[string]lockstep.Native{
 		"a.json": lockstep.PIDFF{P: 0.3, FF: [4]float64{1, 2, 3, 4}, Leak: 1e-9},
 		"b.json": table,
+		"f.json": noisy,
 		"c.onnx": network(t, 5, 256, 3),
 		"d.onnx": network(t),
 		"e.onnx": policytest.Declared(1),
@@ -139,7 +146,7 @@ func TestNetworkErrors(t *testing.T) {
 		`input "observation", want obs [n,256]`: func(g *onnx.Graph) {
 			g.Inputs[0].Name = "observation"
 		},
-		`input "obs": element type 1 and shape [-1 255]`: func(g *onnx.Graph) {
+		`input "obs": element type 1 and shape [-1 255], want float (1) and [n,256]`: func(g *onnx.Graph) {
 			g.Inputs[0].Dims[1] = 255
 		},
 		`output "logits": element type 1 and shape [-1 3]`: func(g *onnx.Graph) {
@@ -166,6 +173,9 @@ func TestNetworkErrors(t *testing.T) {
 		},
 		`node 3 ("MatMul"): it does not follow "hidden0"`: func(g *onnx.Graph) {
 			g.Nodes[3].Inputs[0] = "sum0"
+		},
+		`node 0 ("MatMul"): it does not follow "obs"`: func(g *onnx.Graph) {
+			slices.Reverse(g.Nodes[0].Inputs)
 		},
 		`"weight0" is not an initializer: weights must be in`: func(g *onnx.Graph) {
 			g.Initializers[0].Name = "other"
@@ -265,6 +275,64 @@ func TestForms(t *testing.T) {
 	if read, err := policyfile.Network(policyfile.Encode(fine)); err != nil ||
 		read.Scale != fine.Scale {
 		t.Errorf("a scale of %v is read as %v, %v", fine.Scale, read, err)
+	}
+}
+
+// TestEncoded: a network's file says that it is of IR version 8 and operator set 17, which any ONNX
+// Runtime of a profile reads; a file of another program that says no scale has the default one.
+func TestEncoded(t *testing.T) {
+	n := network(t, 1)
+	m, err := onnx.Parse(policyfile.Encode(n))
+	if data := policyfile.Encode(n); err != nil || m.Opset != 17 || data[0] != 1<<3 ||
+		data[1] != 8 {
+		t.Errorf("operator set %d, first bytes %v, want 17 and [8 8] (%v)", m.Opset, data[:2], err)
+	}
+	m.Metadata = nil
+	read, err := policyfile.Network(m.Encode(8, nil))
+	if err != nil || read.Scale != 0.25 {
+		t.Errorf("without a scale: %v, %v", read, err)
+	}
+}
+
+// exported is what a controller has of a network: its file, and what it sees.
+func exported(t *testing.T, n *lockstep.Network) (read *lockstep.Network, sees string) {
+	t.Helper()
+	source, err := policyfile.Export(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value := func(name string) string {
+		_, after, ok := strings.Cut(string(source), "\n"+name+` = "`)
+		value, _, closed := strings.Cut(after, `"`)
+		if !ok || !closed {
+			t.Fatalf("no %s in what is exported", name)
+		}
+		return value
+	}
+	data, err := base64.StdEncoding.DecodeString(value("MODEL"))
+	if err == nil {
+		read, err = policyfile.Network(data)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read, value("SEES")
+}
+
+// TestExportNetwork: a controller has its network whole, and the words of what it sees.
+func TestExportNetwork(t *testing.T) {
+	declared := policytest.Declared(1)
+	var words []string
+	for _, s := range declared.Sees {
+		words = append(words, s.String())
+	}
+	for want, n := range map[string]*lockstep.Network{
+		"":                       network(t, 3),
+		strings.Join(words, " "): declared,
+	} {
+		if read, sees := exported(t, n); !reflect.DeepEqual(read, n) || sees != want {
+			t.Errorf("%v is exported as %v, which sees %q, want %q", n, read, sees, want)
+		}
 	}
 }
 

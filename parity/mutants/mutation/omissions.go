@@ -204,6 +204,9 @@ func (r *rewriter) arguments(n *ast.CallExpr) {
 		}
 		return
 	}
+	if f != nil && f.Pkg() != nil && f.Pkg().Path()+f.Name() == "strconvParseFloat" {
+		r.fix(n.Args[1]) // all but 32 are 64
+	}
 	if f != nil && (f.Name() == "min" || f.Name() == "max") || r.info.Types[n.Fun].IsType() {
 		return
 	}

@@ -78,6 +78,7 @@ func constants(x float64, i int) string {
 	if i == -1 {
 		i = size
 	}
-	text := fmt.Sprint(x, float32(x)*share, table, len(buffer))
+	half, _ := strconv.ParseFloat("0.5", 64)
+	text := fmt.Sprint(x*half, float32(x)*share, table, len(buffer))
 	return text + strconv.Itoa(i<<2)
 }
