@@ -17,6 +17,7 @@ import (
 	"lockstep/golden/policies"
 	"lockstep/internal/defaults"
 	"lockstep/internal/generate"
+	"lockstep/internal/simtest"
 	"lockstep/routefile"
 )
 
@@ -103,6 +104,41 @@ func TestPlan(t *testing.T) {
 	if _, err := plan.Run(t.Context(), sim, routes, lockstep.Zero{}, quiet); err == nil ||
 		!strings.HasPrefix(err.Error(), "window 5, horizon 4: want") {
 		t.Error(err)
+	}
+}
+
+// TestPlannedTogether: what is planned for a route is the same whichever routes as long as it are
+// planned beside it: numbers of one are nowhere taken for another's.
+func TestPlannedTogether(t *testing.T) {
+	sim, routes := shortRoutes(t)
+	third := *routes[0]
+	third.Name, third.Seed = "r2", routes[0].Seed+1
+	third.TargetLataccel = slices.Clone(third.TargetLataccel)
+	slices.Reverse(third.TargetLataccel[lockstep.ControlStartIdx:])
+	routes = append(routes, &third)
+	for _, r := range routes { // the longest of them says how far ahead is planned
+		for _, column := range r.Columns() {
+			*column = (*column)[:106]
+		}
+	}
+	for name, run := range map[string]planRun{
+		"receding": (&Receding{Rounds: 2, Window: 2, Horizon: 4}).Run,
+		"aim":      (&Aim{Noise: lockstep.ExpectedNoise, Seeds: 1, Rounds: 1}).Run,
+	} {
+		together, err := run(t.Context(), sim, routes, lockstep.DefaultPID(), quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range routes {
+			alone, err := run(t.Context(), sim, []*lockstep.Route{r}, lockstep.DefaultPID(), quiet)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, b := alone.Actions[r.Name], together.Actions[r.Name]
+			if err := simtest.Same("actions", b, a); err != nil {
+				t.Errorf("%s, route %s among others: %v", name, r.Name, err)
+			}
+		}
 	}
 }
 

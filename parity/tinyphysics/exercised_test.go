@@ -78,6 +78,24 @@ func TestExercised(t *testing.T) {
 	}
 }
 
+// TestOnBin: the lataccels that tokens stand for are on a bin, and what is beside one is not.
+func TestOnBin(t *testing.T) {
+	bins := reference.NewLataccelTokenizer()
+	for token := range lockstep.VocabSize {
+		x := bins.Decode(token)
+		below, above := onBin(math.Nextafter(x, -9)), onBin(math.Nextafter(x, 9))
+		if !onBin(x) || below || above {
+			t.Errorf("token %d, %v: on a bin is %v; the numbers beside it: %v and %v", token, x,
+				onBin(x), below, above)
+		}
+	}
+	for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 6, -6} {
+		if onBin(x) {
+			t.Errorf("%v is on a bin", x)
+		}
+	}
+}
+
 // TestPlanBranches: what is counted of the plan is at how many steps a controller sees it so, and
 // no more: whole, cut, gone, and for PIDFF with a band in which no row is left.
 func TestPlanBranches(t *testing.T) {
