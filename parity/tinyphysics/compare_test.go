@@ -538,18 +538,43 @@ func TestCompareRoutes(t *testing.T) {
 	}
 }
 
-// TestCompareMissingStages: a live engine must show every stage, a recording need not.
+// TestCompareMissingStages: a live engine must show every stage, a recording need not. One that not
+// every rollout has must be shown where the other engine shows it.
 func TestCompareMissingStages(t *testing.T) {
 	jobs := toyJobs(1, 120)
 	a := &toy{name: "a"}
-	for stage, drop := range map[string]func(s *lockstep.Step){
-		Tokens: func(s *lockstep.Step) { s.Tokens = nil },
-		States: func(s *lockstep.Step) { s.States = nil },
-		Logits: func(s *lockstep.Step) { s.Logits = nil },
-		Probs:  func(s *lockstep.Step) { s.Probs = nil },
-		CDF:    func(s *lockstep.Step) { s.CDF = nil },
-	} {
-		lacksStage(t, stage, a, &observed{Simulator: a, change: drop}, jobs)
+	drops := map[string]func(s *lockstep.Step){
+		Observation: func(s *lockstep.Step) { s.Observation = nil },
+		Actor:       func(s *lockstep.Step) { s.Actor = nil },
+		Tokens:      func(s *lockstep.Step) { s.Tokens = nil },
+		States:      func(s *lockstep.Step) { s.States = nil },
+		Logits:      func(s *lockstep.Step) { s.Logits = nil },
+		Probs:       func(s *lockstep.Step) { s.Probs = nil },
+		CDF:         func(s *lockstep.Step) { s.CDF = nil },
+	}
+	acts := func(_ string, step int, stage string, s *lockstep.Step) {
+		if stage == Action && step >= lockstep.ControlStartIdx {
+			s.Observation, s.Actor, s.Raw = make([]float32, lockstep.ObservationSize),
+				make([]float32, lockstep.ActorSize), 0.5
+		}
+	}
+	arrays := 0
+	for _, g := range view.Stages {
+		if !g.IsArray() {
+			continue
+		}
+		arrays++
+		shows := &toy{name: "a"}
+		if g.Optional {
+			shows.plant = acts
+		}
+		if drops[g.Name] == nil {
+			t.Fatalf("nobody knows how to leave out stage %s", g.Name)
+		}
+		lacksStage(t, g, shows, &observed{Simulator: shows, change: drops[g.Name]}, jobs)
+	}
+	if arrays != len(drops) {
+		t.Errorf("%d arrays, %d ways to leave one out", arrays, len(drops))
 	}
 	// With SkipWarmup there is nothing before step 100, and it is not missed.
 	r, err := Compare(
@@ -562,18 +587,29 @@ func TestCompareMissingStages(t *testing.T) {
 	pastTheEnd(t, a)
 }
 
-// lacksStage: what lacks a stage in every step is found as an engine, on one side or both, and
-// is not as a recording.
-func lacksStage(t *testing.T, stage string, a, lacks lockstep.Simulator, jobs []lockstep.Job) {
+// lacksStage: what lacks a stage in every step is found as an engine, whichever side it is, and
+// is not as a recording. Where both lack it, that is found unless not every rollout has it.
+func lacksStage(
+	t *testing.T, g schema.Stage, a, lacks lockstep.Simulator, jobs []lockstep.Job,
+) {
 	t.Helper()
-	r := compare(t, Live(a), Live(lacks), jobs, parity.CompareOptions{})
-	if len(r.Findings) != 1 || r.Findings[0].Stage != stage || r.Findings[0].Step != 20 ||
-		!strings.Contains(r.First.Error(), "got no value") ||
-		r.First.Unrepeated {
-		t.Errorf("%s: %+v, %v", stage, r.Findings, r.First)
+	stage, first := g.Name, lockstep.ContextLength
+	if g.Optional {
+		first = lockstep.ControlStartIdx // where a network begins to act
 	}
-	r = compare(t, Live(lacks), Live(lacks), jobs, parity.CompareOptions{})
-	if len(r.Findings) != 1 || r.Findings[0].Stage != stage {
+	for says, sides := range map[string][2]lockstep.Simulator{
+		"got no value": {a, lacks}, "want no value": {lacks, a},
+	} {
+		r := compare(t, Live(sides[0]), Live(sides[1]), jobs, parity.CompareOptions{})
+		if len(r.Findings) != 1 || r.Findings[0].Stage != stage || r.Findings[0].Step != first ||
+			!strings.Contains(r.First.Error(), says) ||
+			r.First.Unrepeated {
+			t.Errorf("%s: %+v, %v, want %q", stage, r.Findings, r.First, says)
+		}
+	}
+	r := compare(t, Live(lacks), Live(lacks), jobs, parity.CompareOptions{})
+	if g.Optional && r.Err() != nil ||
+		!g.Optional && (len(r.Findings) != 1 || r.Findings[0].Stage != stage) {
 		t.Errorf("%s missing on both sides: %+v", stage, r.Findings)
 	}
 	recorded := parity.Traced(record(t, lacks, jobs, lockstep.AllSteps, 0))
