@@ -251,6 +251,71 @@ func TestForkEnded(t *testing.T) {
 	}
 }
 
+// TestRollSizes: candidates that are rolled several steps at once come to what each comes to alone,
+// however many they are: an engine cuts them into blocks, chunks and launches, and each has its
+// edges. One worker is where they are met first.
+func TestRollSizes(t *testing.T) {
+	const at, steps, most = 104, 3, 13
+	c := config(t)
+	c.Workers = 1
+	routes := policyRoutes(t, 3)[1:]
+	jobs := []lockstep.Job{{Route: routes[0]}, {Route: routes[1]}}
+	random := rand.New(rand.NewPCG(9, 11))
+	index, seeds := make([]int, most), make([]uint32, most)
+	commands := make([][]float64, most) // (candidates, steps)
+	for k := range most {
+		index[k], seeds[k] = k%2, random.Uint32()
+		for range steps {
+			commands[k] = append(commands[k], 3*(random.Float64()-0.5))
+		}
+	}
+	// of candidates from one on up to another: what they cost and their lataccels, by candidate
+	rolled := func(
+		t *testing.T, p lockstep.Stepper, s *lockstep.Snapshot, from, to int,
+	) [][]float64 {
+		t.Helper()
+		m := to - from
+		f := fork(t, p, s, index[from:to], lockstep.Noise{
+			Kind: lockstep.SeededNoise, Seeds: seeds[from:to],
+		})
+		var told []float64
+		for h := range steps {
+			for k := from; k < to; k++ {
+				told = append(told, commands[k][h])
+			}
+		}
+		costs, lataccels := make([]float64, m), make([]float64, steps*m)
+		if err := f.Roll(t.Context(), told, costs, lataccels); err != nil {
+			t.Fatal(err)
+		}
+		all := make([][]float64, m)
+		for k := range all {
+			all[k] = []float64{costs[k]}
+			for h := range steps {
+				all[k] = append(all[k], lataccels[h*m+k])
+			}
+		}
+		return all
+	}
+	for _, e := range Checked() {
+		t.Run(e.Name, func(t *testing.T) {
+			p := planner(t, e.ForTest(t, c), jobs, at)
+			shot := snap(t, p)
+			var want [][]float64
+			for k := range most {
+				want = append(want, rolled(t, p, shot, k, k+1)...)
+			}
+			for _, m := range []int{2, 3, 5, 7, 9, most} {
+				for k, got := range rolled(t, p, shot, 0, m) {
+					if err := simtest.Same("cost and lataccels", got, want[k]); err != nil {
+						t.Errorf("candidate %d of %d: %v", k, m, err)
+					}
+				}
+			}
+		})
+	}
+}
+
 // forked is what candidates come to together, each as it would alone; of a slow engine's
 // one is tried alone.
 func forked(
