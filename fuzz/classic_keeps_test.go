@@ -14,7 +14,7 @@ import (
 // nothing that a vector did earlier. Each run is repeated by environments that are new, from a
 // snapshot, and by the same ones, which are put back when all runs are over; and all engines
 // answer it with the bits of the reference. Runs are shorter than what an engine draws of
-// actions at a time.
+// actions at a time; environments are more than it computes together, and no two are at one place.
 func TestClassicKeepsNothing(t *testing.T) {
 	all := classicEngines(t)
 	for _, e := range classic.Environments() {
@@ -24,7 +24,7 @@ func TestClassicKeepsNothing(t *testing.T) {
 		}
 		for _, mode := range modes {
 			t.Run(fmt.Sprintf("%s/%v", e.Name, mode), func(t *testing.T) {
-				task, err := classic.Make(e.Name, 9, nil)
+				task, err := classic.Make(e.Name, manyEnvironments, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -34,6 +34,9 @@ func TestClassicKeepsNothing(t *testing.T) {
 		}
 	}
 }
+
+// manyEnvironments are a block of the batched engine, another's beginning, and no whole vector.
+const manyEnvironments = 261
 
 // keepsNothing is TestClassicKeepsNothing for a task.
 func keepsNothing(t *testing.T, all []classic.Maker, task classic.Task) {
@@ -69,6 +72,7 @@ func runsAgain(t *testing.T, e classic.Maker, task classic.Task) (all []ran) {
 		if err := v.Reset(begins(task)); err != nil {
 			t.Fatal(err)
 		}
+		apart(t, v, task)
 		return v
 	}
 	v := open()
@@ -105,6 +109,24 @@ func begins(task classic.Task) classic.Reset {
 		r.Low, r.High = slices.Repeat([]float64{-0.18}, 4), slices.Repeat([]float64{0.18}, 4)
 	}
 	return r
+}
+
+// apart has each environment be at a step of its episode, and have totals, that its neighbours and
+// its like in other blocks have not.
+func apart(t *testing.T, v classic.Vector, task classic.Task) {
+	t.Helper()
+	runOnce(t, v, task, policiesInTurn(task)[0])
+	s, err := v.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range s.Elapsed {
+		s.Elapsed[i] = int32(1 + (i+i/7)%(task.MaxSteps-1))
+		s.Rewards[i], s.Episodes[i] = s.Rewards[i]-float64(i), s.Episodes[i]+int64(i)
+	}
+	if err := v.Restore(s); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // policiesInTurn differ in one thing from the one before: kind, seed, noise.

@@ -142,6 +142,8 @@ func sameSnapshot(a, b *classic.Snapshot) error {
 		simtest.SameBits("elapsed", b.Elapsed, a.Elapsed),
 		simtest.SameBits("ended", b.Ended, a.Ended),
 		simtest.SameBits("generators", b.Generators, a.Generators),
+		simtest.SameBits("rewards", b.Rewards, a.Rewards),
+		simtest.SameBits("episodes", b.Episodes, a.Episodes),
 	)
 }
 
