@@ -146,7 +146,9 @@ func TestNetworkErrors(t *testing.T) {
 		`input "observation", want obs [n,256]`: func(g *onnx.Graph) {
 			g.Inputs[0].Name = "observation"
 		},
-		`input "obs": element type 1 and shape [-1 255], want float (1) and [n,256]`: func(g *onnx.Graph) {
+		`input "obs": element type 1 and shape [-1 255], want float (1) and [n,256]`: func(
+			g *onnx.Graph,
+		) {
 			g.Inputs[0].Dims[1] = 255
 		},
 		`output "logits": element type 1 and shape [-1 3]`: func(g *onnx.Graph) {
