@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
-	classic "lockstep/gpu/classic/module"
-	"lockstep/gpu/module"
+	"lockstep/gpu/internal/module"
+	classic "lockstep/gpu/internal/module/classic"
 	"lockstep/internal/simtest"
 )
 
@@ -246,8 +246,8 @@ func TestKernelRefused(t *testing.T) {
 func TestStacks(t *testing.T) {
 	report := regexp.MustCompile(`(?m)^'?(\w+)(?: sm_90|'): .*?(\d+) bytes stack frame`)
 	for path, cubin := range map[string]map[string]Kernels{
-		"../../module/report.txt":         Shipped("", module.PTX, module.Cubin, module.Listing),
-		"../../classic/module/report.txt": Shipped("", classic.PTX, classic.Cubin, classic.Listing),
+		"../module/report.txt":         Shipped("", module.PTX, module.Cubin, module.Listing),
+		"../module/classic/report.txt": Shipped("", classic.PTX, classic.Cubin, classic.Listing),
 	} {
 		text, err := os.ReadFile(path)
 		if err != nil {

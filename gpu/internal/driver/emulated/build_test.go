@@ -16,7 +16,7 @@ import (
 	"testing/fstest"
 	"time"
 
-	"lockstep/gpu/driver"
+	"lockstep/gpu/internal/driver"
 	"lockstep/internal/simtest"
 	"lockstep/internal/want"
 )
