@@ -274,7 +274,7 @@ func TestCommandRefused(t *testing.T) {
 	refused("./c", "it has C in it")
 	refused("./tests", "it has C in it, or no Go for this machine")
 	refused("./none", "build constraints exclude all Go files")
-	refused("./p ./other", "want one package's folder, as in ./runs")
+	refused("./p ./other", "want one package's folder, as in ./cmd/internal/runs")
 	refused("--diff nothing", "git diff nothing: exit status 128")
 	m.write("p/q.go", "package p\n\nvar x int = \"text\"\n")
 	refused("./p", "go list ./p")
