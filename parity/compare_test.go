@@ -131,6 +131,36 @@ func TestRepeatedOtherwise(t *testing.T) {
 	}
 }
 
+// A forgetful walker shows all its steps once, and then the first ones alone.
+type forgetful struct {
+	skipping
+	runs *int
+}
+
+func (f forgetful) Run(
+	ctx context.Context, tasks []parity.RolloutTask, observe func(int, *schema.Step),
+) iter.Seq2[int, parity.End] {
+	*f.runs++
+	again := *f.runs > 1
+	return f.skipping.Run(ctx, tasks, func(i int, step *schema.Step) {
+		if !again || step.Index < 3 {
+			observe(i, step)
+		}
+	})
+}
+
+// TestRepeatedShorter: a step that a repetition does not come to is not described.
+func TestRepeatedShorter(t *testing.T) {
+	// A recording that lacks a step forces nobody, so that only descriptions repeat.
+	want, _ := recorded(t, skipping{walker{}, 2}, schema.XXH64, oneWalk)
+	got := forgetful{skipping{walker{4: {0, 1}}, 2}, new(int)}
+	r := compared(t, parity.Traced(want), parity.Live(got), oneWalk)
+	if d := r.First; d == nil || d.Stage != "reward" || d.Step != 4 || !d.Unrepeated ||
+		d.Explanation != nil {
+		t.Errorf("%+v, want step 4, stage reward, which did not show again", d)
+	}
+}
+
 // TestLackingStep: a recording without one of its steps teaches nothing, and is drawn up
 // to there.
 func TestLackingStep(t *testing.T) {
