@@ -122,6 +122,50 @@ func TestKernels(t *testing.T) {
 	}
 }
 
+// TestAbout: an engine says what computes, its network, and the kernels that it was asked for; so
+// does the specification that is given other kernels, and it stays the same besides.
+func TestAbout(t *testing.T) {
+	c := config(t)
+	c.Profile.LayerNorm = lockstep.LayerNorm127
+	sum, err := fileio.SHA256(c.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold := func(s lockstep.Implementation, inside, kernels string) {
+		t.Helper()
+		about := s.About()
+		if about.Inside != inside+about.Kernels || about.Model != sum || about.Kernels == "" ||
+			kernels != "" && about.Kernels != kernels || s.Profile() != c.Profile {
+			t.Errorf("%s in %v: %+v, want %s%s and the network %s in %v", s.Name(), s.Profile(),
+				about, inside, kernels, sum, c.Profile)
+		}
+	}
+	for name, inside := range map[string]string{
+		"reference": "the specification, kernels ",
+		"batched":   "a network of its own, kernels ",
+	} {
+		list, err := ByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c.Kernels = range []string{"", "go"} {
+			s, err := list[0].Open(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			hold(s, inside, c.Kernels)
+			if r, ok := s.(*reference.Simulator); ok {
+				other, err := r.WithKernels("go")
+				if err != nil {
+					t.Fatal(err)
+				}
+				hold(other, inside, "go")
+			}
+			s.Close()
+		}
+	}
+}
+
 // outcome is what comes of a test that needs an engine.
 type outcome struct {
 	skipped, errors []any
