@@ -219,6 +219,9 @@ func (r *rewriter) arguments(n *ast.CallExpr) {
 		if n.Ellipsis.IsValid() && i+2 == len(n.Args) || !r.pure(a) || !r.pure(b) {
 			continue
 		}
+		if i == 0 && f != nil && f.Pkg() != nil && f.Pkg().Path()+f.Name() == "mathFMA" {
+			continue // factors
+		}
 		ta, tb := r.info.TypeOf(a), r.info.TypeOf(b)
 		if ta == nil || tb == nil || !types.Identical(ta, tb) || r.zero(a) && r.zero(b) ||
 			r.printed(n, i) {
