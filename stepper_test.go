@@ -1,6 +1,7 @@
 package lockstep_test
 
 import (
+	"slices"
 	"testing"
 
 	"lockstep"
@@ -27,6 +28,35 @@ func jobs() []lockstep.Job {
 	return []lockstep.Job{
 		{Route: route("a"), Policy: lockstep.DefaultPID()},
 		{Route: route("b"), Policy: lockstep.Zero{}},
+	}
+}
+
+// TestApply: whatever noise a job had, with another it has that alone, and with its own the one that
+// it had. All engines but the GPU's take it from here, so that none is a yardstick for it.
+func TestApply(t *testing.T) {
+	const seed = 7
+	seeded := lockstep.Draws(seed, 90)
+	for _, expected := range []bool{false, true} {
+		for _, draws := range [][]float64{nil, make([]float64, 90)} {
+			for kind, want := range map[lockstep.NoiseKind]struct {
+				draws    []float64
+				expected bool
+			}{
+				lockstep.RouteNoise:    {draws, expected},
+				lockstep.SeededNoise:   {seeded, false},
+				lockstep.ExpectedNoise: {draws, true},
+			} {
+				job := jobs()[0]
+				job.Draws, job.Expected = draws, expected
+				lockstep.Noise{Kind: kind, Seeds: []uint32{1, seed}}.Apply(&job, 1)
+				if !slices.Equal(job.Draws, want.draws) || job.Expected != want.expected {
+					t.Errorf(
+						"%v noise for a job with %d draws, expected %v: %d draws, expected %v",
+						kind, len(draws), expected, len(job.Draws), job.Expected,
+					)
+				}
+			}
+		}
 	}
 }
 
