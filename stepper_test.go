@@ -31,8 +31,8 @@ func jobs() []lockstep.Job {
 	}
 }
 
-// TestApply: whatever noise a job had, with another it has that alone, and with its own the one that
-// it had. All engines but the GPU's take it from here, so that none is a yardstick for it.
+// TestApply: whatever noise a job had, with another it has that alone, and with its own the one
+// that it had. All engines but the GPU's take it from here, so that none is a yardstick for it.
 func TestApply(t *testing.T) {
 	const seed = 7
 	seeded := lockstep.Draws(seed, 90)
