@@ -13,24 +13,26 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$root"
 
-key=$(cat gpu/internal/kernels/*.cu gpu/internal/kernels/*.cuh gpu/internal/kernels/*.h gpu/internal/kernels/classic/* gpu/internal/kernels/cpu/*.h gpu/internal/kernels/cpu/device.cpp gpu/standin/* \
-  gpu/internal/driver/cuda/include/cuda.h gpu/internal/driver/cuda/internal/stub/main.go | sha256sum)
+kernels=gpu/internal/kernels cuda=gpu/internal/driver/cuda
+key=$(cat $kernels/*.cu $kernels/*.cuh $kernels/*.h \
+  $kernels/classic/* $kernels/cpu/*.h $kernels/cpu/device.cpp gpu/standin/* \
+  $cuda/include/cuda.h $cuda/internal/stub/main.go | sha256sum)
 if [ -f "$out/libcuda.so.1" ] && [ "$(cat "$out/key" 2>/dev/null)" = "$key" ]; then exit 0; fi
 
-header="-Igpu/internal/driver/cuda/include -I$include"
+header="-I$cuda/include -I$include"
 echo '#include <cuda.h>' | ${CC:-cc} -E -P $header -x c - > "$work/cuda.i"
-${GO:-go} run ./gpu/internal/driver/cuda/internal/stub -kind rest < "$work/cuda.i" > "$work/rest.c"
+${GO:-go} run ./$cuda/internal/stub -kind rest < "$work/cuda.i" > "$work/rest.c"
 
 # One job for each processor; a failure of any is one of all.
 cat > "$work/jobs" <<JOBS
 ${CC:-cc} -O1 -fPIC $header -c $work/rest.c -o $work/rest.o
 $cxx $flags $header -c gpu/standin/libcuda.cpp -o $work/libcuda.o
-$cxx $flags -c gpu/internal/kernels/cpu/device.cpp -o $work/device.o
+$cxx $flags -c $kernels/cpu/device.cpp -o $work/device.o
 JOBS
-for source in gpu/internal/kernels/*.cu; do
+for source in $kernels/*.cu; do
   name=$(basename "$source" .cu)
   if grep -q LOCKSTEP_ONLY "$source"; then
-    for part in $(sed -n 's/.*LOCKSTEP_VARIANTS(V)//p' gpu/internal/kernels/variants.h | grep -o '[0-9][0-9]*'); do
+    for part in $(sed -n 's/.*LOCKSTEP_VARIANTS(V)//p' $kernels/variants.h | grep -o '[0-9][0-9]*'); do
       echo "$cxx $flags -DLOCKSTEP_ONLY=$part -x c++ -c $source -o $work/$name$part.o" >> "$work/jobs"
     done
   else
@@ -39,8 +41,8 @@ for source in gpu/internal/kernels/*.cu; do
 done
 # These name the shim as they do beside it, in package emulated.
 mkdir "$work/classic"
-cp gpu/internal/kernels/classic/*.cu gpu/internal/kernels/classic/*.cuh gpu/internal/kernels/classic/*.h "$work/classic"
-cp -r gpu/internal/kernels/cpu "$work/classic/cpu"
+cp $kernels/classic/*.cu $kernels/classic/*.cuh $kernels/classic/*.h "$work/classic"
+cp -r $kernels/cpu "$work/classic/cpu"
 echo "$cxx $flags -x c++ -c $work/classic/classic.cu -o $work/classic.o" >> "$work/jobs"
 xargs -P "$(nproc)" -I{} sh -c '{}' < "$work/jobs"
 $cxx -shared -pthread -Wl,-soname,libcuda.so.1 -o "$work/libcuda.so.1" "$work"/*.o -ldl

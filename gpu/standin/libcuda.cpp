@@ -29,9 +29,9 @@
 #include <string>
 #include <thread>
 
-#include "../kernels/cpu/device.h"
-#include "../kernels/classic/launch.h"
-#include "../kernels/launch.h"
+#include "../internal/kernels/cpu/device.h"
+#include "../internal/kernels/classic/launch.h"
+#include "../internal/kernels/launch.h"
 
 using lockstep::cpu::Device;
 using lockstep::cpu::Result;
