@@ -352,18 +352,18 @@ func (e equivalent) places(text []byte) (lines []int) {
 	return lines
 }
 
+// forgetting are the tokens at which omissions are made.
+var forgetting = map[string][]token.Token{
+	removal:  {token.ASSIGN, token.LPAREN},
+	field:    {token.COLON},
+	exchange: {token.COMMA},
+	altered:  {token.INT, token.FLOAT, token.IDENT, token.SUB},
+}
+
 // makesAnother is whether an operator changes a token.
 func makesAnother(operator string, tok token.Token) bool {
-	number := tok == token.INT || tok == token.FLOAT || tok == token.IDENT || tok == token.SUB
-	switch {
-	case operator == removal:
-		return tok == token.ASSIGN || tok == token.LPAREN
-	case operator == field:
-		return tok == token.COLON
-	case operator == exchange:
-		return tok == token.COMMA
-	case operator == altered:
-		return number
+	if tokens, ok := forgetting[operator]; ok {
+		return slices.Contains(tokens, tok)
 	}
 	s, expression := swaps[tok]
 	if expression {
