@@ -139,7 +139,9 @@ func policiesInTurn(task classic.Task) (all []classic.Policy) {
 	for _, key := range []uint64{1, 2, 1 << 32, 2} {
 		all = append(all, classic.Policy{Uniform: &key})
 	}
-	return append(all, noisy(1, -1, 1), noisy(2, -1, 1), noisy(2, -3, 3), noisy(2), all[0])
+	return append(
+		all, noisy(1, -1, 1), noisy(2, -1, 1), noisy(2, -3, 3), noisy(2, 1), noisy(2), all[0],
+	)
 }
 
 // runOnce is one run of three steps.

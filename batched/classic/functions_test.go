@@ -194,9 +194,10 @@ func TestFused(t *testing.T) {
 		if r.IntN(2) == 0 { // so that the product is half of the sum's last bit, or nearly
 			z = float32(math.Ldexp(float64(p), 24-r.IntN(3)))
 		}
-		if r.IntN(2) == 0 { // half of the sum's last bit, less a few last bits that float64 has
-			a := math.Ldexp(float64(2*r.IntN(1500)), -24)
-			x, y = float32(1-a), float32(math.Ldexp(1+a, -24))
+		if r.IntN(2) == 0 { // half of the sum's last bit, but for a few that a float64 has
+			a := math.Ldexp(float64(2*r.IntN(2100)), -24)
+			x = float32(1 - a + math.Ldexp(float64(r.IntN(2)), -24))
+			y = float32(math.Ldexp(1+a, -24))
 			z = 1 + float32(math.Ldexp(float64(r.IntN(1<<23)), -23))
 			if r.IntN(2) == 0 {
 				x, z = -x, -z

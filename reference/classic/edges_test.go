@@ -21,8 +21,14 @@ func TestFMA(t *testing.T) {
 		x := float32(1 + float64(1+random.IntN(1<<11))/(1<<12))
 		y := float32(1 + float64(1+random.IntN(1<<11))/(1<<12))
 		z := float32(math.Ldexp(float64(random.IntN(7)-3), -30*random.IntN(5)))
+		if random.IntN(2) == 0 { // half of the sum's last bit, but for a few that a float64 has
+			a := math.Ldexp(float64(2*random.IntN(2100)), -24)
+			x = float32(1 - a + math.Ldexp(float64(random.IntN(2)), -24))
+			y = float32(math.Ldexp(1+a, -24))
+			z = 1 + float32(math.Ldexp(float64(random.IntN(1<<23)), -23))
+		}
 		if random.IntN(2) == 0 {
-			x = -x
+			x, z = -x, -z
 		}
 		exact := of(x)
 		exact.Add(exact.Mul(exact, of(y)), of(z))

@@ -219,8 +219,8 @@ func (r *rewriter) arguments(n *ast.CallExpr) {
 		if n.Ellipsis.IsValid() && i+2 == len(n.Args) || !r.pure(a) || !r.pure(b) {
 			continue
 		}
-		if i == 0 && f != nil && f.Pkg() != nil && f.Pkg().Path()+f.Name() == "mathFMA" {
-			continue // factors
+		if i == 0 && f != nil && f.Pkg() != nil && commuting[f.Pkg().Path()+"."+f.Name()] {
+			continue
 		}
 		ta, tb := r.info.TypeOf(a), r.info.TypeOf(b)
 		if ta == nil || tb == nil || !types.Identical(ta, tb) || r.zero(a) && r.zero(b) ||
@@ -246,6 +246,12 @@ func (r *rewriter) arguments(n *ast.CallExpr) {
 		r.wrap(a, head, ", "+other+")")
 		r.wrap(b, head, ", "+one+")")
 	}
+}
+
+// commuting are functions whose first two arguments are factors, or terms of a sum.
+var commuting = map[string]bool{
+	"math.FMA": true, "math/bits.Add32": true, "math/bits.Add64": true, "math/bits.Mul32": true,
+	"math/bits.Mul64": true,
 }
 
 // printed is whether an argument is one of so many of any type.
