@@ -152,8 +152,8 @@ func totals(ledger string) (string, error) {
 	text := fmt.Sprintf("%d of %d mutants killed (%.1f %%), in %d rows of the ledger", first.killed,
 		first.judged, 100*float64(first.killed)/float64(first.judged), first.rows)
 	if second.judged > 0 {
-		text += fmt.Sprintf("; of omissions %d of %d (%.1f %%), in %d", second.killed,
-			second.judged, 100*float64(second.killed)/float64(second.judged), second.rows)
+		text += fmt.Sprintf("; omissions: %d of %d (%.1f %%)", second.killed, second.judged,
+			100*float64(second.killed)/float64(second.judged))
 	}
 	return text + ".", nil
 }

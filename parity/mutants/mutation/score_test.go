@@ -223,7 +223,7 @@ func TestTotals(t *testing.T) {
 	}
 	table = enter(table, "a"+forgotten, "c", 1, &score{mutants: 8, judged: 4, killed: 1})
 	if got, err := totals(table); err != nil || got != "7 of 10 mutants killed (70.0 %), in 2 "+
-		"rows of the ledger; of omissions 1 of 4 (25.0 %), in 1." {
+		"rows of the ledger; omissions: 1 of 4 (25.0 %)." {
 		t.Errorf("with omissions: %q, %v", got, err)
 	}
 }

@@ -175,14 +175,14 @@ def enter(name: str, row: str) -> None:
     def killed_of(chosen: list[list[str]]) -> tuple[str, str]:
         numbers = [[int(c) for c in cells[5:8]] for cells in chosen]
         judged, killed = sum(j - e for j, _, e in numbers), sum(k for _, k, _ in numbers)
-        return f"{killed} of {judged}", f"({100 * killed / judged:.1f} %), in {len(numbers)}"
+        return f"{killed} of {judged}", f"({100 * killed / judged:.1f} %)"
 
     # As parity/mutants/mutation says it: what people forget is apart.
     forgotten = [cells for cells in rows if cells[1].endswith("(omissions) ")]
-    total = "{} mutants killed {} rows of the ledger".format(
-        *killed_of([cells for cells in rows if cells not in forgotten])
-    )
+    others = [cells for cells in rows if cells not in forgotten]
+    total = "{} mutants killed {}, in ".format(*killed_of(others))
+    total += f"{len(others)} rows of the ledger"
     if forgotten:
-        total += "; of omissions {} {}".format(*killed_of(forgotten))
+        total += "; omissions: {} {}".format(*killed_of(forgotten))
     total += "."
     README.write_text(re.sub(r"(?m)^\d+ of \d+ mutants killed .*$", total, README.read_text()))
