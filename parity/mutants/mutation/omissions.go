@@ -7,6 +7,7 @@ import (
 	"go/constant"
 	"go/token"
 	"go/types"
+	"slices"
 	"strings"
 )
 
@@ -194,64 +195,74 @@ func (r *rewriter) generic(name string, x ast.Expr, want types.Type) (string, bo
 // arguments has neighbours of one type that can change places. Of functions whose arguments
 // commute, and of what is printed, they would show nothing, or words only.
 func (r *rewriter) arguments(n *ast.CallExpr) {
-	f := r.callee(n)
-	if b, ok := f.(*types.Builtin); ok && b.Name() == "make" {
-		for _, x := range n.Args[min(2, len(n.Args)):] {
-			r.fix(x) // a capacity
-		}
-		if _, slice := r.info.TypeOf(n).Underlying().(*types.Slice); !slice && len(n.Args) > 1 {
-			r.fix(n.Args[1])
-		}
-		return
-	}
-	if f != nil && f.Pkg() != nil && f.Pkg().Path()+f.Name() == "strconvParseFloat" {
-		r.fix(n.Args[1]) // all but 32 are 64
-	}
-	if f != nil && (f.Name() == "min" || f.Name() == "max") || r.info.Types[n.Fun].IsType() {
-		return
-	}
-	if f != nil && f.Pkg() != nil && f.Pkg().Path() == "math" &&
-		(f.Name() == "Min" || f.Name() == "Max") {
+	name := r.function(n)
+	r.fixArguments(n, name)
+	commute := []string{"make", "min", "max", "math.Min", "math.Max"}
+	if r.info.Types[n.Fun].IsType() || slices.Contains(commute, name) {
 		return
 	}
 	for i := range max(len(n.Args), 1) - 1 {
-		a, b := n.Args[i], n.Args[i+1]
-		if n.Ellipsis.IsValid() && i+2 == len(n.Args) || !r.pure(a) || !r.pure(b) {
-			continue
+		last := n.Ellipsis.IsValid() && i+2 == len(n.Args)
+		factors := name == "math.FMA" && i == 0
+		if !last && !factors && !r.printed(n, i) {
+			r.exchanged(n.Args[i], n.Args[i+1])
 		}
-		if i == 0 && f != nil && f.Pkg() != nil && commuting[f.Pkg().Path()+"."+f.Name()] {
-			continue
-		}
-		ta, tb := r.info.TypeOf(a), r.info.TypeOf(b)
-		if ta == nil || tb == nil || !types.Identical(ta, tb) || r.zero(a) && r.zero(b) ||
-			r.printed(n, i) {
-			continue
-		}
-		one, other := r.source(a), r.source(b)
-		if one == other || strings.Contains(one+other, "\n") {
-			continue
-		}
-		comma := r.comma(a, b)
-		if comma == token.NoPos || !r.open(exchange, comma) {
-			continue
-		}
-		head := "mutantEither"
-		if r.info.Types[a].Value != nil && r.info.Types[b].Value != nil {
-			var ok bool
-			if head, ok = r.generic(head, a, types.Default(ta)); !ok {
-				continue
-			}
-		}
-		head = fmt.Sprintf("%s(%d, ", head, r.add(exchange, comma))
-		r.wrap(a, head, ", "+other+")")
-		r.wrap(b, head, ", "+one+")")
 	}
 }
 
-// commuting are functions whose first two arguments are factors, or terms of a sum.
-var commuting = map[string]bool{
-	"math.FMA": true, "math/bits.Add32": true, "math/bits.Add64": true, "math/bits.Mul32": true,
-	"math/bits.Mul64": true,
+// function is the name of what is called, with its package's path where it has one; nothing where
+// that is a method, a variable or a type.
+func (r *rewriter) function(n *ast.CallExpr) string {
+	f := r.callee(n)
+	if f == nil {
+		return ""
+	}
+	if f.Pkg() == nil {
+		return f.Name()
+	}
+	return f.Pkg().Path() + "." + f.Name()
+}
+
+// fixArguments leaves constants as they are that change nothing that is seen: a capacity, and the
+// size of a number, of which all but 32 are 64.
+func (r *rewriter) fixArguments(n *ast.CallExpr, name string) {
+	switch {
+	case name == "strconv.ParseFloat":
+		r.fix(n.Args[1])
+	case name == "make" && len(n.Args) > 2:
+		r.fix(n.Args[2])
+	case name == "make" && len(n.Args) > 1:
+		if _, slice := r.info.TypeOf(n).Underlying().(*types.Slice); !slice {
+			r.fix(n.Args[1])
+		}
+	}
+}
+
+// exchanged has two neighbouring arguments change places, where both are of one type.
+func (r *rewriter) exchanged(a, b ast.Expr) {
+	ta, tb := r.info.TypeOf(a), r.info.TypeOf(b)
+	if !r.pure(a) || !r.pure(b) || ta == nil || tb == nil || !types.Identical(ta, tb) ||
+		r.zero(a) && r.zero(b) {
+		return
+	}
+	one, other := r.source(a), r.source(b)
+	if one == other || strings.Contains(one+other, "\n") {
+		return
+	}
+	comma := r.comma(a, b)
+	if comma == token.NoPos || !r.open(exchange, comma) {
+		return
+	}
+	head := "mutantEither"
+	if r.info.Types[a].Value != nil && r.info.Types[b].Value != nil {
+		var ok bool
+		if head, ok = r.generic(head, a, types.Default(ta)); !ok {
+			return
+		}
+	}
+	head = fmt.Sprintf("%s(%d, ", head, r.add(exchange, comma))
+	r.wrap(a, head, ", "+other+")")
+	r.wrap(b, head, ", "+one+")")
 }
 
 // printed is whether an argument is one of so many of any type.
