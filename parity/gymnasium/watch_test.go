@@ -186,6 +186,60 @@ func TestCountedEach(t *testing.T) {
 	}
 }
 
+// TestCountedLacking: a step that lacks an array, as those of traces may, counts for nothing.
+func TestCountedLacking(t *testing.T) {
+	task, err := classic.Make("CartPole-v1", 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	view := NewView(task)
+	for _, lacks := range []string{"state", "terminated", "truncated", ""} {
+		_, watch := watching(task, view)
+		w := watch(nil)
+		answer := classic.NewTransition(task)
+		answer.States[0], answer.Terminated[0], answer.Truncated[0] = 9, true, true
+		into := view.NewStep()
+		view.Expose(0, &step{answer, classic.NewSnapshot(task)}, into)
+		if lacks != "" {
+			into.Data[view.Index(lacks)] = nil
+		}
+		w.Step(into)
+		counted := slices.Max(w.End(parity.End{}).Times)
+		if (counted > 0) != (lacks == "") {
+			t.Errorf("without %q a step counts %d times", lacks, counted)
+		}
+	}
+}
+
+// TestHardRollouts: in each mode an environment begins where it does by itself, and then near and
+// far off, in episodes of two steps.
+func TestHardRollouts(t *testing.T) {
+	for env, modes := range map[string]string{
+		"CartPole-v1": "next-step same-step off", "CartPoleVectorEnv": "next-step",
+	} {
+		e, err := classic.Find(env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want, got []string
+		for _, mode := range strings.Fields(modes) {
+			want = append(want, mode+" 0 map[]", mode+" 1 map[max_episode_steps:2]",
+				mode+" 40 map[max_episode_steps:2]")
+		}
+		for i, r := range Hard(*e) {
+			got = append(got, fmt.Sprint(r.Autoreset, " ", r.Bound, " ", r.Options))
+			if first := int64(10 * (i % 3)); r.Seeds[0] != first ||
+				r.Seeds[len(r.Seeds)-1] != first+int64(len(r.Seeds))-1 {
+				t.Errorf("%s, rollout %d has seeds %d, want %d and those that follow", env, i,
+					r.Seeds, first)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", env, got, want)
+		}
+	}
+}
+
 // TestFreeze: what a policy chose is given, of either kind of action, and nobody chooses then.
 func TestFreeze(t *testing.T) {
 	key := uint64(5)
@@ -244,6 +298,10 @@ func TestSmaller(t *testing.T) {
 			func(*Episodes) bool { return true }, func(r *Episodes) {
 				r.Num, r.Seeds, r.Actions = 1, []int64{0}, []parity.Float{1, 1, 1, 2}
 			}, 2},
+		{"a value of no environment", fewerEnvironments, parity.Divergence{Index: 4},
+			func(*Episodes) bool { return true }, func(r *Episodes) {
+				r.Num, r.Seeds, r.Actions = 1, []int64{6}, []parity.Float{2, 0, 1, 0}
+			}, 3},
 		{"two environments", fewerEnvironments, parity.Divergence{Index: -1},
 			func(r *Episodes) bool { return slices.Contains(r.Seeds, 6) && len(r.Seeds) > 1 },
 			func(r *Episodes) {
