@@ -98,7 +98,7 @@ func TestJudge(t *testing.T) {
 func TestWork(t *testing.T) {
 	defer func(was time.Duration) { grace = was }(grace)
 	grace = time.Second / 5
-	in, runs := fakeTests(t, `test $LOCKSTEP_MUTANT = -1 || while :; do :; done`)
+	in, runs := fakeTests(t, `ulimit -t 5; test $LOCKSTEP_MUTANT = -1 || while :; do :; done`)
 	got, err := judge([]test{
 		{in: in, name: "TestA", work: time.Hour, reached: []byte{1}},
 		{in: in, name: "TestB", reached: []byte{1}},
