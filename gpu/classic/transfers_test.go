@@ -360,6 +360,27 @@ func TestOutputs(t *testing.T) {
 	}
 }
 
+// TestChunk: a launch has as many steps as there is room for all of their answers together.
+func TestChunk(t *testing.T) {
+	task, err := classic.Make("CartPole-v1", 3000, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &vector{task: task}
+	record := []classic.Transition{{Rewards: make([]float64, 3000)}}
+	const alone, room = 8 * 3000, 67108864 // bytes
+	if got := v.chunk(record); got != room/(alone+1) {
+		t.Errorf("of rewards alone a launch has %d steps, want %d", got, room/(alone+1))
+	}
+	record[0].Truncated = make([]bool, 3000)
+	if got := v.chunk(record); got != room/(alone+3000+1) {
+		t.Errorf("of two answers a launch has %d steps, want %d", got, room/(alone+3000+1))
+	}
+	if got := v.chunk(nil); got != 1<<16 {
+		t.Errorf("without a record a launch has %d steps, want %d", got, 1<<16)
+	}
+}
+
 // TestChunks: a run that is longer than a launch may be is as many steps as were asked for.
 func TestChunks(t *testing.T) {
 	want.Compiler.Need(t)
