@@ -144,6 +144,7 @@ func TestGoldenSet(t *testing.T) {
 	steps := first.Rows + second.Rows - 2*lockstep.ContextLength
 	r := compare(t, source, source, nil, parity.CompareOptions{})
 	if r.Err() != nil || r.Equal() != 2 || r.Steps != steps || r.Compared[CDF] != steps ||
+		r.Compared[Action] != steps || r.Compared[Tokens] != steps ||
 		r.Compared[Costs] != 2 || r.Want.Name != "golden ort1.30-avx2-expU-sinfma-csv2" ||
 		r.Want.Profile != set.Profile.String() || r.Want.Live {
 		t.Errorf("%v, %+v of %d steps", r.Err(), r, steps)

@@ -68,6 +68,17 @@ hard-nan-command zero 104`, "\n")
 	if len(jobs) != len(want) {
 		t.Errorf("%d jobs, want %d", len(jobs), len(want))
 	}
+	var sampled []lockstep.Sampling
+	for _, j := range jobs {
+		if j.Sampling != nil {
+			sampled = append(sampled, *j.Sampling)
+		}
+	}
+	if own := []lockstep.Sampling{{Seed: 1<<63 | 1, ID: 7}, {Seed: 5, ID: 3}}; !slices.Equal(
+		sampled, own,
+	) {
+		t.Errorf("sampled are %+v, want %+v", sampled, own)
+	}
 }
 
 // TestHardRoute: a target that steps up and down every twelve rows, and all else a saw of forty.
@@ -110,6 +121,10 @@ func TestHardPolicies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	table, err := hardTable("r")
+	if err != nil {
+		t.Fatal(err)
+	}
 	taught := hardTeacher(12)
 	for _, c := range []struct {
 		what      string
@@ -118,6 +133,10 @@ func TestHardPolicies(t *testing.T) {
 		{"bias", wide(network.Layers[0].Bias), []float64{0.5, -0.25}},
 		{"weights", wide(network.Layers[0].Weights[:12]), []float64{
 			-0.625, -0.5, -0.375, -0.25, -0.125, 0, 0.125, 0.25, 0.375, 0.5, 0.625, -0.625,
+		}},
+		{"table", table.Actions["r"][:18], []float64{
+			-1, -0.875, -0.75, -0.625, -0.5, -0.375, -0.25, -0.125, 0, 0.125, 0.25, 0.375, 0.5,
+			0.625, 0.75, 0.875, -1, -0.875,
 		}},
 		{"even bias", wide(even.Layers[0].Bias), []float64{0.5, 0.5}},
 		{"scales", []float64{network.Scale, even.Scale}, []float64{2, 0.25}},
@@ -155,7 +174,8 @@ func wide(a []float32) (all []float64) {
 // certain is a simulator each of whose tokens takes all of the distribution, or none of it.
 type certain struct {
 	toy
-	edge float64
+	edge  float64
+	token int
 }
 
 func (c *certain) Simulate(
@@ -163,7 +183,7 @@ func (c *certain) Simulate(
 ) iter.Seq2[int, lockstep.Result] {
 	return func(yield func(int, lockstep.Result) bool) {
 		for i, j := range jobs {
-			j.Observe(&lockstep.Step{Index: 50, Sample: 0, CDF: []float64{c.edge}})
+			j.Observe(&lockstep.Step{Index: 50, Sample: c.token, CDF: []float64{c.edge}})
 			yield(i, lockstep.Result{})
 		}
 	}
@@ -210,6 +230,10 @@ func TestEdgeDraws(t *testing.T) {
 	for _, edge := range []float64{0, 1, math.NaN()} {
 		_, err := edgeDraws(t.Context(), &certain{edge: edge}, route)
 		simtest.Refused(t, fmt.Sprint("an edge at ", edge), err, "the yardstick shows no CDF")
+	}
+	for _, token := range []int{-1, 1} {
+		_, err := edgeDraws(t.Context(), &certain{edge: 0.5, token: token}, route)
+		simtest.Refused(t, fmt.Sprint("token ", token, " of one"), err, "shows no CDF")
 	}
 	if _, err := edgeDraws(t.Context(), &certain{edge: 0.5}, route); err != nil {
 		t.Errorf("an edge at 0.5: %v", err)
