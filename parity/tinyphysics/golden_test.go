@@ -170,9 +170,17 @@ func TestGoldenSet(t *testing.T) {
 	if policy, err := second.Policy(); err != nil || jobs[1].Policy != policy {
 		t.Errorf("the second job's policy is %v, want %v (%v)", jobs[1].Policy, policy, err)
 	}
+	refusedSets(t, set, of)
+}
+
+// refusedSets: what cannot be a side, nor jobs, says why.
+func refusedSets(t *testing.T, set *golden.Set, of func(entries ...golden.Entry) *golden.Set) {
+	t.Helper()
+	first, second := set.Recordings[0], set.Recordings[1]
+	load := func(string) (*lockstep.Route, error) { return &lockstep.Route{}, nil }
 	unknown := first
 	unknown.Controller = "walk"
-	_, err = GoldenJobs(of(unknown), load)
+	_, err := GoldenJobs(of(unknown), load)
 	simtest.Refused(t, "a controller that is not known", err, `controller "walk" is not known`)
 	_, err = Golden(of(unknown))
 	simtest.Refused(t, "a controller that is not known", err, set.Dir+": ")
@@ -184,7 +192,7 @@ func TestGoldenSet(t *testing.T) {
 	simtest.Refused(t, "a route that cannot be loaded", err, trace.ErrHashed.Error())
 	gone := first
 	gone.File = "none.npz"
-	source, err = Golden(of(gone))
+	source, err := Golden(of(gone))
 	if err != nil {
 		t.Fatal(err)
 	}
