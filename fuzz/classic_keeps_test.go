@@ -12,8 +12,8 @@ import (
 
 // TestClassicKeepsNothing: a run follows from the state before it and from its policy, and from
 // nothing that a vector did earlier. Each run is repeated by environments that are new, from a
-// snapshot, and by the same ones, which are put back when all runs are over; and all engines
-// answer it with the bits of the reference. Runs are shorter than what an engine draws of
+// snapshot, and by the same ones, which are put back when all runs are over, or reset; and all
+// engines answer it with the bits of the reference. Runs are shorter than what an engine draws of
 // actions at a time; environments are more than it computes together, and no two are at one place.
 func TestClassicKeepsNothing(t *testing.T) {
 	all := classicEngines(t)
@@ -98,6 +98,13 @@ func runsAgain(t *testing.T, e classic.Maker, task classic.Task) (all []ran) {
 		}
 		compareRuns(t, fmt.Sprintf("%s, run %d, put back to before it", e.Name(), i),
 			runOnce(t, v, task, policies[i]), all[i])
+	}
+	if err := v.Reset(begins(task)); err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range policies[:2] {
+		compareRuns(t, fmt.Sprintf("%s, run %d, after another reset", e.Name(), i),
+			runOnce(t, v, task, p), all[i])
 	}
 	return all
 }
