@@ -180,8 +180,7 @@ def enter(name: str, row: str) -> None:
     # As parity/mutants/mutation says it: what people forget is apart.
     forgotten = [cells for cells in rows if cells[1].endswith("(omissions) ")]
     others = [cells for cells in rows if cells not in forgotten]
-    total = "{} mutants killed {}, in ".format(*killed_of(others))
-    total += f"{len(others)} rows of the ledger"
+    total = "{} mutants killed {}".format(*killed_of(others))
     if forgotten:
         total += "; omissions: {} {}".format(*killed_of(forgotten))
     total += "."
