@@ -3,9 +3,11 @@ package batched_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -204,11 +206,15 @@ func (constant) Update(float64, float64, lockstep.State, lockstep.FuturePlan) fl
 
 // TestConfig: what cannot be is refused.
 func TestConfig(t *testing.T) {
-	for _, c := range []batched.Config{
-		{Chunk: batched.MaxChunk + 1}, {Kernels: "mmx"}, {ModelPath: "none.onnx"},
+	most := batched.MaxChunk
+	for want, c := range map[string]batched.Config{
+		fmt.Sprintf("chunks of %d routes: want %d at most", most+1, most): {Chunk: most + 1},
+
+		`no kernels "mmx"`: {Kernels: "mmx"},
+		"none.onnx":        {ModelPath: "none.onnx"},
 	} {
-		if _, err := batched.New(c); err == nil {
-			t.Errorf("%+v makes a simulator", c)
+		if _, err := batched.New(c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %s", c, err, want)
 		}
 	}
 }
