@@ -7,7 +7,6 @@ import (
 	"go/constant"
 	"go/token"
 	"go/types"
-	"slices"
 	"strings"
 )
 
@@ -195,74 +194,80 @@ func (r *rewriter) generic(name string, x ast.Expr, want types.Type) (string, bo
 // arguments has neighbours of one type that can change places. Of functions whose arguments
 // commute, and of what is printed, they would show nothing, or words only.
 func (r *rewriter) arguments(n *ast.CallExpr) {
-	name := r.function(n)
-	r.fixArguments(n, name)
-	commute := []string{"make", "min", "max", "math.Min", "math.Max"}
-	if r.info.Types[n.Fun].IsType() || slices.Contains(commute, name) {
+	name := r.named(n)
+	switch name {
+	case "make":
+		r.room(n)
+		return
+	case "min", "max", "math.Min", "math.Max":
+		return
+	case "strconv.ParseFloat":
+		r.fix(n.Args[1]) // all but 32 are 64
+	}
+	if r.info.Types[n.Fun].IsType() {
 		return
 	}
-	for i := range max(len(n.Args), 1) - 1 {
-		last := n.Ellipsis.IsValid() && i+2 == len(n.Args)
-		factors := name == "math.FMA" && i == 0
-		if !last && !factors && !r.printed(n, i) {
-			r.exchanged(n.Args[i], n.Args[i+1])
+	last := len(n.Args) - 1
+	if n.Ellipsis.IsValid() {
+		last--
+	}
+	for i := range max(last, 0) {
+		if (i > 0 || !commuting[name]) && !r.printed(n, i) {
+			r.exchange(n.Args[i], n.Args[i+1])
 		}
 	}
 }
 
-// function is the name of what is called, with its package's path where it has one; nothing where
-// that is a method, a variable or a type.
-func (r *rewriter) function(n *ast.CallExpr) string {
+// named is what a call names, with its package.
+func (r *rewriter) named(n *ast.CallExpr) string {
 	f := r.callee(n)
-	if f == nil {
+	switch {
+	case f == nil:
 		return ""
-	}
-	if f.Pkg() == nil {
+	case f.Pkg() == nil:
 		return f.Name()
 	}
 	return f.Pkg().Path() + "." + f.Name()
 }
 
-// fixArguments leaves constants as they are that change nothing that is seen: a capacity, and the
-// size of a number, of which all but 32 are 64.
-func (r *rewriter) fixArguments(n *ast.CallExpr, name string) {
-	switch {
-	case name == "strconv.ParseFloat":
-		r.fix(n.Args[1])
-	case name == "make" && len(n.Args) > 2:
-		r.fix(n.Args[2])
-	case name == "make" && len(n.Args) > 1:
-		if _, slice := r.info.TypeOf(n).Underlying().(*types.Slice); !slice {
-			r.fix(n.Args[1])
-		}
+// room leaves what make is told of a capacity.
+func (r *rewriter) room(n *ast.CallExpr) {
+	first := 1
+	if _, slice := r.info.TypeOf(n).Underlying().(*types.Slice); slice {
+		first = 2
+	}
+	for _, x := range n.Args[min(first, len(n.Args)):] {
+		r.fix(x)
 	}
 }
 
-// exchanged has two neighbouring arguments change places, where both are of one type.
-func (r *rewriter) exchanged(a, b ast.Expr) {
+// exchange has two arguments that can be taken for one another.
+func (r *rewriter) exchange(a, b ast.Expr) {
+	if !r.pure(a) || !r.pure(b) || r.zero(a) && r.zero(b) {
+		return
+	}
 	ta, tb := r.info.TypeOf(a), r.info.TypeOf(b)
-	if !r.pure(a) || !r.pure(b) || ta == nil || tb == nil || !types.Identical(ta, tb) ||
-		r.zero(a) && r.zero(b) {
-		return
-	}
 	one, other := r.source(a), r.source(b)
-	if one == other || strings.Contains(one+other, "\n") {
+	if ta == nil || tb == nil || !types.Identical(ta, tb) || one == other ||
+		strings.Contains(one+other, "\n") {
 		return
 	}
-	comma := r.comma(a, b)
-	if comma == token.NoPos || !r.open(exchange, comma) {
-		return
-	}
-	head := "mutantEither"
+	comma, head, ok := r.comma(a, b), "mutantEither", true
 	if r.info.Types[a].Value != nil && r.info.Types[b].Value != nil {
-		var ok bool
-		if head, ok = r.generic(head, a, types.Default(ta)); !ok {
-			return
-		}
+		head, ok = r.generic(head, a, types.Default(ta))
+	}
+	if !ok || comma == token.NoPos || !r.open(exchange, comma) {
+		return
 	}
 	head = fmt.Sprintf("%s(%d, ", head, r.add(exchange, comma))
 	r.wrap(a, head, ", "+other+")")
 	r.wrap(b, head, ", "+one+")")
+}
+
+// commuting are functions whose first two arguments are factors, or terms of a sum.
+var commuting = map[string]bool{
+	"math.FMA": true, "math/bits.Add32": true, "math/bits.Add64": true, "math/bits.Mul32": true,
+	"math/bits.Mul64": true,
 }
 
 // printed is whether an argument is one of so many of any type.

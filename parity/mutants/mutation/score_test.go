@@ -352,18 +352,13 @@ func (e equivalent) places(text []byte) (lines []int) {
 	return lines
 }
 
-// forgetting are the tokens at which omissions are made.
-var forgetting = map[string][]token.Token{
-	removal:  {token.ASSIGN, token.LPAREN},
-	field:    {token.COLON},
-	exchange: {token.COMMA},
-	altered:  {token.INT, token.FLOAT, token.IDENT, token.SUB},
-}
-
 // makesAnother is whether an operator changes a token.
 func makesAnother(operator string, tok token.Token) bool {
-	if tokens, ok := forgetting[operator]; ok {
-		return slices.Contains(tokens, tok)
+	if at, ok := map[string][]token.Token{
+		removal: {token.ASSIGN, token.LPAREN}, field: {token.COLON}, exchange: {token.COMMA},
+		altered: {token.INT, token.FLOAT, token.IDENT, token.SUB},
+	}[operator]; ok {
+		return slices.Contains(at, tok)
 	}
 	s, expression := swaps[tok]
 	if expression {
