@@ -87,22 +87,27 @@ type gang struct {
 	host     *hostcontrol.Group // of the policy, from the first step on
 }
 
+// make makes a gang's batch controller, unless it has one.
+func (g *gang) make() (err error) {
+	if g.host != nil {
+		return nil
+	}
+	routes := make([]*lockstep.Route, len(g.rollouts))
+	for k, r := range g.rollouts {
+		routes[k] = r.job.Route
+	}
+	g.host, err = hostcontrol.New(g.policy, routes...)
+	return err
+}
+
 // ask lets a gang's batch controller answer the next step, and makes the controller for
 // the first one. Errors are noted in the rollouts.
 func (g *gang) ask() {
-	if g.host == nil {
-		routes := make([]*lockstep.Route, len(g.rollouts))
-		for k, r := range g.rollouts {
-			routes[k] = r.job.Route
+	if err := g.make(); err != nil {
+		for _, r := range g.rollouts {
+			r.err, r.step = err, 0 // before the first step
 		}
-		host, err := hostcontrol.New(g.policy, routes...)
-		if err != nil {
-			for _, r := range g.rollouts {
-				r.err, r.step = err, 0 // before the first step
-			}
-			return
-		}
-		g.host = host
+		return
 	}
 	step := 0
 	for k, r := range g.rollouts {

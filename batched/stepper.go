@@ -48,6 +48,14 @@ func (s *Simulator) Reset(
 		}
 		p.rollouts = append(p.rollouts, r)
 	}
+	for _, r := range p.rollouts {
+		if b, ok := r.job.Policy.(*lockstep.Batch); ok {
+			if err := p.gangs[b].make(); err != nil {
+				return nil, errors.Join(
+					p.Close(), fmt.Errorf("job %d: %w", r.index, r.job.Failed(0, err)))
+			}
+		}
+	}
 	for range min(s.config.Workers, len(jobs)) {
 		w, err := s.newWorker(shape, opts.Shortcuts, nil)
 		if err != nil {

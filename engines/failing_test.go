@@ -1,0 +1,212 @@
+package engines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"lockstep"
+)
+
+// A failing is a policy that fails its rollouts in one way, and what is said of them.
+type failing struct {
+	name   string
+	policy lockstep.Policy
+	fails  map[int]string // of the policy's rollouts in their order: step and cause
+}
+
+// failingAt answers 0 until a step, at which it does something else.
+type failingAt struct {
+	step, at int
+	do       func(*lockstep.BatchStep) error
+	closing  error
+}
+
+func (c *failingAt) Update(float64, float64, lockstep.State, lockstep.FuturePlan) float64 {
+	if c.step++; c.step != c.at {
+		return 0
+	}
+	s := lockstep.NewBatchStep(1)
+	if err := c.do(s); err != nil {
+		panic(err)
+	}
+	return s.Steer[0]
+}
+
+// failingBatch is the same of several rollouts, which are told their step.
+type failingBatch struct{ *failingAt }
+
+func (c failingBatch) Update(s *lockstep.BatchStep) error {
+	if s.Step != c.at {
+		clear(s.Steer)
+		return nil
+	}
+	return c.do(s)
+}
+
+func (c failingBatch) Close() error { return c.closing }
+
+// failings are the ways to fail of two rollouts each, whose last step is last.
+func failings(last int) (all []failing) {
+	broken := errors.New("it is broken")
+	both := func(says string) map[int]string { return map[int]string{0: says, 1: says} }
+	at := func(step int) string { return fmt.Sprintf("step %d: ", step) }
+	custom := func(name string, make func() lockstep.Controller, fails map[int]string) {
+		all = append(all, failing{name, lockstep.Custom{Name: name, New: make}, fails})
+	}
+	batch := func(
+		name string, make func([]*lockstep.Route) (lockstep.BatchController, error),
+		fails map[int]string,
+	) {
+		all = append(all, failing{name, &lockstep.Batch{Name: name, New: make}, fails})
+	}
+	answers := func(c *failingAt) func([]*lockstep.Route) (lockstep.BatchController, error) {
+		return func([]*lockstep.Route) (lockstep.BatchController, error) {
+			return failingBatch{c}, nil
+		}
+	}
+	custom("unmade", func() lockstep.Controller { panic(broken) },
+		both(at(0)+"panic: it is broken"))
+	batch("unmade batch", func([]*lockstep.Route) (lockstep.BatchController, error) {
+		return nil, broken
+	}, both(at(0)+"it is broken"))
+	batch("batch that panics", func([]*lockstep.Route) (lockstep.BatchController, error) {
+		panic(broken)
+	}, both(at(0)+"panic: it is broken"))
+	batch("batch that does not close", answers(&failingAt{closing: broken}), nil)
+	never := func(*lockstep.BatchStep) error { return broken }
+	for _, k := range []int{
+		lockstep.ContextLength, lockstep.ContextLength + 1, lockstep.ControlStartIdx - 1,
+		lockstep.ControlStartIdx, lockstep.ControlStartIdx + 1, last,
+	} {
+		custom(fmt.Sprint("update ", k), func() lockstep.Controller {
+			return &failingAt{step: lockstep.ContextLength - 1, at: k, do: never}
+		}, both(at(k)+"panic: it is broken"))
+		batch(fmt.Sprint("batch update ", k), answers(&failingAt{at: k, do: never}),
+			both(at(k)+"it is broken"))
+		nan, fails := func(s *lockstep.BatchStep) error {
+			for i := range s.Steer {
+				s.Steer[i] = math.NaN()
+			}
+			return nil
+		}, both(at(k)) // what the cause is called depends on what saw it
+		if k < lockstep.ControlStartIdx {
+			fails = nil // the route steers
+		}
+		custom(fmt.Sprint("NaN ", k), func() lockstep.Controller {
+			return &failingAt{step: lockstep.ContextLength - 1, at: k, do: nan}
+		}, fails)
+		batch(fmt.Sprint("batch NaN ", k), answers(&failingAt{at: k, do: nan}), fails)
+	}
+	return all
+}
+
+// failingJobs are two of each way to fail, with one between that does not, on routes that end at
+// the step last.
+func failingJobs(t *testing.T, all []failing, last int) (jobs []lockstep.Job) {
+	t.Helper()
+	routes := policyRoutes(t, 2)
+	for i, f := range all {
+		own := []*lockstep.Route{cutRoute(routes[i%2], last+1), cutRoute(routes[1-i%2], last+1)}
+		jobs = append(jobs,
+			lockstep.Job{Route: own[0], Policy: f.policy},
+			lockstep.Job{Route: own[1], Policy: lockstep.DefaultPID()},
+			lockstep.Job{Route: own[1], Policy: f.policy},
+		)
+	}
+	return jobs
+}
+
+// holdFailing holds what is said of jobs to how their policies fail.
+func holdFailing(t *testing.T, engine string, all []failing, jobs []lockstep.Job, errs []error) {
+	t.Helper()
+	for i, err := range errs {
+		f, want := all[i/3], ""
+		if says := f.fails[i%3/2]; i%3 != 1 && says != "" {
+			want = fmt.Sprintf(
+				"route %s, controller %v, %s", jobs[i].Route.Name, jobs[i].Policy, says)
+		}
+		if want == "" && err != nil ||
+			want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
+			t.Errorf("%s, %s, job %d: %.200v, want %q", engine, f.name, i, err, want)
+		}
+	}
+}
+
+// TestFailingStep: an error names the step at which its rollout failed, 0 if that was before the
+// first, in every engine and in whichever way it failed; rollouts beside it go on, and a
+// controller that does not close has costs.
+func TestFailingStep(t *testing.T) {
+	c := config(t)
+	const last = lockstep.ControlStartIdx + 2
+	all := failings(last)
+	jobs := failingJobs(t, all, last)
+	for _, e := range Checked() {
+		t.Run(e.Name, func(t *testing.T) {
+			s := e.ForTest(t, c)
+			for _, shortcuts := range []lockstep.Shortcuts{
+				lockstep.CostOnly, lockstep.FullTrajectory,
+			} {
+				errs := make([]error, len(jobs))
+				for i, r := range s.Simulate(
+					context.Background(), jobs, lockstep.Options{Shortcuts: shortcuts},
+				) {
+					errs[i] = r.Err
+				}
+				holdFailing(t, e.Name, all, jobs, errs)
+			}
+			steppedFailing(t, e.Name, s, all, jobs, last)
+		})
+	}
+}
+
+// steppedFailing: rollouts in step fail at the same steps, and those whose controllers cannot be
+// made fail when they are reset.
+func steppedFailing(
+	t *testing.T, engine string, s lockstep.Implementation, all []failing, jobs []lockstep.Job,
+	last int,
+) {
+	t.Helper()
+	options := lockstep.Options{Shortcuts: lockstep.CostOnly}
+	var made []failing
+	var running []lockstep.Job
+	for i, f := range all {
+		own := jobs[3*i : 3*i+3]
+		if !strings.HasPrefix(f.fails[0], "step 0: ") {
+			made, running = append(made, f), append(running, own...)
+			continue
+		}
+		p, err := s.Reset(t.Context(), own[1:], options)
+		want := fmt.Sprintf("job 1: route %s, controller %v, %s", own[2].Route.Name, f.policy,
+			f.fails[1])
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s, %s: reset: %.200v, want %q", engine, f.name, err, want)
+		}
+		if err == nil {
+			p.Close()
+		}
+	}
+	p, err := s.Reset(t.Context(), running, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	commands, lataccels := make([]float64, len(running)), make([]float64, len(running))
+	for p.Index() <= last {
+		if err := p.Step(t.Context(), commands, lataccels); err != nil {
+			t.Fatal(err)
+		}
+	}
+	results, err := p.Results(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs := make([]error, len(results))
+	for i, r := range results {
+		errs[i] = r.Err
+	}
+	holdFailing(t, engine+", in step", made, running, errs)
+}
