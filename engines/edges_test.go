@@ -3,6 +3,7 @@ package engines
 import (
 	"bytes"
 	"math"
+	"slices"
 	"testing"
 
 	"lockstep"
@@ -86,7 +87,7 @@ func drivenFrom(
 		t.Fatal(err)
 	}
 	defer p.Close()
-	if from > 0 { // as if they had followed the target
+	if from > 0 { // as if they had followed the target beside it
 		shot, err := p.Snapshot(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -94,7 +95,11 @@ func drivenFrom(
 		shot.Step = from
 		for i := range shot.Rollouts {
 			o := &shot.Rollouts[i]
-			o.Lataccel, o.Action = r.TargetLataccel[:from], make([]float64, from)
+			o.Lataccel, o.Action = slices.Clone(r.TargetLataccel[:from]), make([]float64, from)
+			for k := range o.Lataccel { // each at its own distance
+				o.Lataccel[k] += float64(i) / 16
+				o.Action[k] = float64(i)/32 - float64(k)/1024
+			}
 		}
 		if err := p.Restore(t.Context(), shot); err != nil {
 			t.Fatal(err)

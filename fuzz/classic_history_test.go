@@ -16,7 +16,7 @@ import (
 // The calls of a history.
 var classicCallNames = []string{
 	"reset", "reset some", "step", "uniform", "network", "recorded", "long run", "snapshot",
-	"restore", "reopen", "cancelled", "alone",
+	"restore", "reopen", "cancelled", "alone", "apart",
 }
 
 // TestClassic: any calls in any order, with what an environment did before, and what its
@@ -38,10 +38,11 @@ type classicHistory struct {
 	saved   []classicSaved
 }
 
-// classicEntry is a reset or, without one, a step of all environments.
+// classicEntry is one of a reset, a step and a restored snapshot of all environments.
 type classicEntry struct {
 	reset *classic.Reset
 	step  *classic.Transition // what the reference answered
+	put   *classic.Snapshot
 }
 
 // classicSaved is a snapshot, and how its environments came there.
@@ -61,7 +62,7 @@ func classicHistories(all []classic.Maker) func(t *rapid.T, cover func(pair stri
 			"uniform": h.uniform, "network": h.network,
 			"recorded": h.recorded, "long run": h.long, "snapshot": h.snapshot,
 			"restore": h.restore, "reopen": h.reopen,
-			"cancelled": h.cancelled, "alone": h.alone,
+			"cancelled": h.cancelled, "alone": h.alone, "apart": h.apart,
 		}
 		before := ""
 		if rapid.IntRange(0, 9).Draw(
@@ -69,6 +70,9 @@ func classicHistories(all []classic.Maker) func(t *rapid.T, cover func(pair stri
 		) < 9 { // what has not been reset refuses everything
 			h.reset(nil)
 			before = "reset"
+			if rapid.Bool().Draw(t, "at once apart") {
+				h.apart()
+			}
 		}
 		for range rapid.IntRange(1, 24).Draw(t, "calls") {
 			call := rapid.SampledFrom(classicCallNames).Draw(t, "call")
@@ -311,6 +315,37 @@ func (h *classicHistory) restore() {
 	}
 }
 
+// apart puts environments where no two neighbours are, nor their likes in another block: other
+// steps of their episodes, other returns and numbers of episodes. After a reset all have one step.
+func (h *classicHistory) apart() {
+	s, err := h.vectors[0].Snapshot()
+	if err != nil {
+		return // they have not been reset
+	}
+	most := h.task.MaxSteps - 1 // an episode has one step left at least
+	if most < 1 {
+		most = 1000
+	}
+	for i := range s.Elapsed {
+		s.Elapsed[i] = int32((i + i/7) % most)
+		s.Rewards[i], s.Episodes[i] = s.Rewards[i]-float64(i), s.Episodes[i]+int64(i)
+	}
+	if h.together("apart", func(_ int, v classic.Vector) ([]classic.Transition, error) {
+		return nil, v.Restore(s)
+	}) {
+		h.log = []classicEntry{{put: s}}
+		for i, v := range h.vectors {
+			got, err := v.Snapshot()
+			if err == nil {
+				err = sameSnapshot(s, got)
+			}
+			if err != nil {
+				h.t.Fatalf("%s: a snapshot of what was restored: %v", h.engines[i].Name(), err)
+			}
+		}
+	}
+}
+
 // reopen goes on in new environments, from a snapshot if there is one.
 func (h *classicHistory) reopen() {
 	h.close()
@@ -324,8 +359,10 @@ func (h *classicHistory) reopen() {
 // for it alone. Those of one generator are never alone; and the log of an environment may
 // begin where its generator's does not.
 func (h *classicHistory) alone() {
-	if h.task.Shared || len(h.log) == 0 || h.log[0].reset == nil || h.log[0].reset.Continue ||
-		h.log[0].reset.Mask != nil {
+	if h.task.Shared || len(h.log) == 0 {
+		return
+	}
+	if r := h.log[0].reset; h.log[0].put == nil && (r == nil || r.Continue || r.Mask != nil) {
 		return
 	}
 	i := rapid.IntRange(0, h.task.Num-1).Draw(h.t, "environment")
@@ -340,6 +377,10 @@ func (h *classicHistory) alone() {
 	for k, e := range h.log {
 		if e.reset != nil {
 			h.resetAlone(v, e.reset, i)
+			continue
+		}
+		if e.put != nil {
+			h.putAlone(v, e.put, i)
 			continue
 		}
 		ofOne(&one, e.step, i, h.task.Num)
@@ -367,7 +408,24 @@ func (h *classicHistory) resetAlone(v classic.Vector, r *classic.Reset, i int) {
 	}
 	own := *r
 	own.Mask, own.Seed = nil, r.Seed+int64(i)
+	if r.Seeds != nil {
+		own.Seed, own.Seeds = 0, r.Seeds[i:i+1]
+	}
 	if err := v.Reset(own); err != nil {
+		h.t.Fatalf("environment %d of %d alone: %v", i, h.task.Num, err)
+	}
+}
+
+// putAlone restores a snapshot of all, for one of them.
+func (h *classicHistory) putAlone(v classic.Vector, s *classic.Snapshot, i int) {
+	own, err := s.Fork(h.task, []int{i})
+	if err == nil { // nothing is restored in what was never reset
+		err = v.Reset(classic.Reset{})
+	}
+	if err == nil {
+		err = v.Restore(own)
+	}
+	if err != nil {
 		h.t.Fatalf("environment %d of %d alone: %v", i, h.task.Num, err)
 	}
 }

@@ -51,6 +51,12 @@ func classicReset(t *rapid.T, task classic.Task) classic.Reset {
 		Seed:     rapid.Int64Range(-1, 1<<40).Draw(t, "seed"),
 		Continue: rapid.Bool().Draw(t, "continue"),
 	}
+	if rapid.IntRange(0, 2).Draw(t, "seeds of their own") == 0 && r.Seed >= 0 && !r.Continue {
+		for i := range task.Num { // which are not the first one's and the number
+			r.Seeds = append(r.Seeds, int64(7919*i*i%10007)+r.Seed)
+		}
+		r.Seed = 0
+	}
 	if rapid.IntRange(0, 2).Draw(t, "masked") == 0 {
 		r.Mask = make([]bool, task.Num)
 		for i := range r.Mask {

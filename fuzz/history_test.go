@@ -248,7 +248,7 @@ func (h *history) simulate() {
 	jobs := arbitrary.Jobs(
 		7, h.rows, rapid.OneOf(arbitrary.Policy(), arbitrary.FaultyPolicy(), refused()),
 	).Draw(h.T, "jobs")
-	taught := rapid.Bool().Draw(h.T, "teacher")
+	taught, before := rapid.Bool().Draw(h.T, "teacher"), make([]*lockstep.Trajectory, len(jobs))
 	var teacher *lockstep.Trajectory
 	if taught {
 		h.cover("teacher")
@@ -262,7 +262,9 @@ func (h *history) simulate() {
 		switch rapid.IntRange(0, 4).Draw(h.T, "draws") {
 		case 0:
 			h.cover("given draws")
-			j.Draws = lockstep.Draws(rapid.Uint32Range(0, 9).Draw(h.T, "their seed"), j.Route.Len())
+			j.Draws = lockstep.Draws(
+				10*uint32(i)+rapid.Uint32Range(0, 9).Draw(h.T, "their seed"), j.Route.Len(),
+			)
 		case 1:
 			h.cover("expected")
 			j.Expected = true
@@ -273,13 +275,8 @@ func (h *history) simulate() {
 				ID:   uint64(i),
 			}
 		}
-		j.Teacher = teacher
-	}
-	var before lockstep.Trajectory
-	if taught {
-		before = lockstep.Trajectory{
-			Lataccel: slices.Clone(teacher.Lataccel),
-			Action:   slices.Clone(teacher.Action),
+		if taught {
+			j.Teacher, before[i] = shifted(teacher, i), shifted(teacher, i)
 		}
 	}
 	opts := lockstep.Options{
@@ -287,13 +284,27 @@ func (h *history) simulate() {
 		Trajectory: rapid.Bool().Draw(h.T, "trajectory"),
 	}
 	h.together(jobs, opts)
-	if !taught {
-		return
+	for i, was := range before {
+		if was == nil {
+			continue
+		}
+		is := jobs[i].Teacher
+		if err := errors.Join(simtest.SameBits("lataccel", is.Lataccel, was.Lataccel),
+			simtest.SameBits("action", is.Action, was.Action)); err != nil {
+			h.Fatalf("the teacher of job %d is another after the run: %v", i, err)
+		}
 	}
-	if err := errors.Join(simtest.SameBits("lataccel", teacher.Lataccel, before.Lataccel),
-		simtest.SameBits("action", teacher.Action, before.Action)); err != nil {
-		h.Fatalf("the teacher is another after the run: %v", err)
+}
+
+// shifted is job i's teacher, made of one trajectory: no two are taught the same.
+func shifted(of *lockstep.Trajectory, i int) *lockstep.Trajectory {
+	own := *of
+	own.Lataccel, own.Action = slices.Clone(of.Lataccel), slices.Clone(of.Action)
+	for k := range own.Lataccel {
+		own.Lataccel[k] += float64(i) / 8
+		own.Action[k] -= float64(i) / 16
 	}
+	return &own
 }
 
 // cancelled: where the time is over, every job says so.
@@ -431,7 +442,7 @@ func (h *history) reset() {
 			Trajectory: true,
 		},
 	}
-	for range rapid.IntRange(1, 5).Draw(h.T, "rollouts") {
+	for i := range rapid.IntRange(1, 5).Draw(h.T, "rollouts") {
 		job := lockstep.Job{Route: rapid.SampledFrom(routes).Draw(h.T, "route")}
 		if rapid.Bool().Draw(h.T, "native") {
 			job.Policy = h.native(job.Route)
@@ -439,7 +450,7 @@ func (h *history) reset() {
 		switch rapid.IntRange(0, 5).Draw(h.T, "draws") {
 		case 0:
 			job.Draws = lockstep.Draws(
-				rapid.Uint32Range(0, 9).Draw(h.T, "their seed"), job.Route.Len(),
+				10*uint32(i)+rapid.Uint32Range(0, 9).Draw(h.T, "their seed"), job.Route.Len(),
 			)
 		case 1:
 			job.Expected = true
@@ -479,7 +490,7 @@ func (h *history) line() *line {
 func (h *history) commands(l *line) []float64 {
 	commands := make([]float64, len(l.fates))
 	for i := range commands {
-		commands[i] = rapid.Float64Range(-3, 3).Draw(h.T, "command")
+		commands[i] = rapid.Float64Range(-3, 3).Draw(h.T, "command") + float64(i)/64
 	}
 	if l.Index() >= lockstep.ControlStartIdx &&
 		rapid.IntRange(0, 7).Draw(h.T, "not a number") == 7 {
@@ -949,6 +960,9 @@ func (h *history) fork() {
 		noise.Seeds = rapid.SliceOfN(rapid.Uint32Range(0, 9), len(index), len(index)).Draw(
 			h.T, "seeds",
 		)
+		for k := range noise.Seeds {
+			noise.Seeds[k] += 10 * uint32(k)
+		}
 	}
 	p, err := l.Fork(context.Background(), s.Snapshot, index, noise)
 	if err != nil {

@@ -151,13 +151,25 @@ func against(t *testing.T, engine OnDevice, task classic.Task) {
 	reset(classic.Reset{Continue: true})
 	reset(classic.Reset{Seed: -1})
 	reset(classic.Reset{Seed: 11})
+	apart, err := p.both[1].Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range apart.Elapsed { // no two neighbours are at one step, or in one episode
+		apart.Elapsed[i], apart.Rewards[i] = int32((i+i/7)%task.MaxSteps), float64(-i)
+		apart.Episodes[i] = int64(i)
+	}
+	p.hold("put apart", func(v classic.Vector) (string, error) {
+		err := v.Restore(apart)
+		return see(v), err
+	})
 	step(actions(), nil)
 	step(actions(), &classic.Transition{})
 	run(classic.Policy{Uniform: &uniform}, 6)
 	run(classic.Policy{Network: network(task, r)}, 5)
 	mask, seeds := make([]bool, task.Num), make([]int64, task.Num)
 	for i := range mask {
-		mask[i], seeds[i] = i%3 != 1, int64(100+i)
+		mask[i], seeds[i] = i%3 != 1, int64(100+7919*i*i%10007)
 	}
 	reset(classic.Reset{Mask: mask, Seeds: seeds})
 	reset(classic.Reset{Mask: mask, Continue: true})

@@ -71,9 +71,33 @@ func (s Size) Work(seed int) (jobs []lockstep.Job) {
 			r = routes[0]
 		}
 		pid := lockstep.PID{P: 0.1 + 0.01*float64(i%16), I: 0.05, D: -0.05 + 1e-15*float64(i)}
-		jobs = append(jobs, lockstep.Job{Route: r, Policy: pid})
+		job := lockstep.Job{Route: r, Policy: pid}
+		if !s.Sweep {
+			s.beside(&job, i)
+		}
+		jobs = append(jobs, job)
 	}
 	return jobs
+}
+
+// beside gives some jobs what their neighbours have otherwise, or not: draws, a teacher, expected
+// values.
+func (s Size) beside(job *lockstep.Job, i int) {
+	switch i % 8 {
+	case 2, 3:
+		job.Draws = lockstep.Draws(uint32(i), job.Route.Len())
+	case 4, 5:
+		teacher := &lockstep.Trajectory{
+			Lataccel: make([]float64, job.Route.Len()), Action: make([]float64, job.Route.Len()),
+		}
+		for k := range teacher.Action {
+			teacher.Lataccel[k] = job.Route.TargetLataccel[k] + float64(i)/64
+			teacher.Action[k] = float64(k-i) / 256
+		}
+		job.Teacher = teacher
+	case 6:
+		job.Expected = true
+	}
 }
 
 func (s Size) String() string {
