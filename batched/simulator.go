@@ -101,6 +101,12 @@ func (s *Simulator) Name() string { return "batched" }
 // Profile is the arithmetic that the simulator was made with.
 func (s *Simulator) Profile() lockstep.Profile { return s.profile }
 
+// Cuts are how many rollouts its work is cut into, for tests of its edges.
+func (s *Simulator) Cuts() []int {
+	of := s.fastest(0)
+	return []int{groups[len(groups)-1], of.chunk}
+}
+
 // About says what computes.
 func (s *Simulator) About() lockstep.About {
 	about := lockstep.About{

@@ -255,19 +255,18 @@ func TestForkEnded(t *testing.T) {
 // however many they are: an engine cuts them into blocks, chunks and launches, and each has its
 // edges. One worker is where they are met first.
 func TestRollSizes(t *testing.T) {
-	const at, steps, most = 104, 3, 13
+	const at, steps = 104, 3
 	c := config(t)
 	c.Workers = 1
 	routes := policyRoutes(t, 3)[1:]
 	jobs := []lockstep.Job{{Route: routes[0]}, {Route: routes[1]}}
-	random := rand.New(rand.NewPCG(9, 11))
-	index, seeds := make([]int, most), make([]uint32, most)
-	commands := make([][]float64, most) // (candidates, steps)
-	for k := range most {
-		index[k], seeds[k] = k%2, random.Uint32()
+	// a candidate's rollout, seed and commands
+	candidate := func(k int) (index int, seed uint32, commands []float64) {
+		random := rand.New(rand.NewPCG(9, uint64(k)))
 		for range steps {
-			commands[k] = append(commands[k], 3*(random.Float64()-0.5))
+			commands = append(commands, 3*(random.Float64()-0.5))
 		}
+		return k % 2, random.Uint32(), commands
 	}
 	// of candidates from one on up to another: what they cost and their lataccels, by candidate
 	rolled := func(
@@ -275,15 +274,18 @@ func TestRollSizes(t *testing.T) {
 	) [][]float64 {
 		t.Helper()
 		m := to - from
-		f := fork(t, p, s, index[from:to], lockstep.Noise{
-			Kind: lockstep.SeededNoise, Seeds: seeds[from:to],
-		})
-		var told []float64
-		for h := range steps {
-			for k := from; k < to; k++ {
-				told = append(told, commands[k][h])
+		index, noise := make([]int, m), lockstep.Noise{
+			Kind: lockstep.SeededNoise, Seeds: make([]uint32, m),
+		}
+		told := make([]float64, steps*m)
+		for k := range m {
+			var commands []float64
+			index[k], noise.Seeds[k], commands = candidate(from + k)
+			for h, x := range commands {
+				told[h*m+k] = x
 			}
 		}
+		f := fork(t, p, s, index, noise)
 		costs, lataccels := make([]float64, m), make([]float64, steps*m)
 		if err := f.Roll(t.Context(), told, costs, lataccels); err != nil {
 			t.Fatal(err)
@@ -299,16 +301,21 @@ func TestRollSizes(t *testing.T) {
 	}
 	for _, e := range Checked() {
 		t.Run(e.Name, func(t *testing.T) {
-			p := planner(t, e.ForTest(t, c), jobs, at)
+			s := e.ForTest(t, c)
+			p := planner(t, s, jobs, at)
 			shot := snap(t, p)
+			sizes := simtest.Awkward(s)
+			if e.Name != Reference().Name && len(sizes) < 5 {
+				t.Errorf("%s does not say into how many it cuts its work: %v", e.Name, sizes)
+			}
 			var want [][]float64
-			for k := range most {
+			for k := range sizes[len(sizes)-1] {
 				want = append(want, rolled(t, p, shot, k, k+1)...)
 			}
-			for _, m := range []int{2, 3, 5, 7, 9, most} {
+			for _, m := range sizes {
 				for k, got := range rolled(t, p, shot, 0, m) {
 					if err := simtest.Same("cost and lataccels", got, want[k]); err != nil {
-						t.Errorf("candidate %d of %d: %v", k, m, err)
+						t.Errorf("%s, candidate %d of %d: %v", e.Name, k, m, err)
 					}
 				}
 			}

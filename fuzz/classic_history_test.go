@@ -54,7 +54,7 @@ type classicSaved struct {
 // classicHistories is the property of such engines; cover is told of pairs of calls.
 func classicHistories(all []classic.Maker) func(t *rapid.T, cover func(pair string)) {
 	return func(t *rapid.T, cover func(string)) {
-		h := &classicHistory{t: t, task: classicTask(t), engines: all}
+		h := &classicHistory{t: t, task: classicTask(t, all), engines: all}
 		h.open()
 		defer h.close()
 		calls := map[string]func(){

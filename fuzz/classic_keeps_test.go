@@ -24,7 +24,7 @@ func TestClassicKeepsNothing(t *testing.T) {
 		}
 		for _, mode := range modes {
 			t.Run(fmt.Sprintf("%s/%v", e.Name, mode), func(t *testing.T) {
-				task, err := classic.Make(e.Name, manyEnvironments, nil)
+				task, err := classic.Make(e.Name, manyEnvironments(all), nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -35,8 +35,12 @@ func TestClassicKeepsNothing(t *testing.T) {
 	}
 }
 
-// manyEnvironments are a block of the batched engine, another's beginning, and no whole vector.
-const manyEnvironments = 261
+// manyEnvironments are a block of the engine whose blocks are the largest, another's beginning, and
+// no whole vector.
+func manyEnvironments(all []classic.Maker) int {
+	sizes := awkward(all)
+	return sizes[len(sizes)-1]/2 + 5
+}
 
 // keepsNothing is TestClassicKeepsNothing for a task.
 func keepsNothing(t *testing.T, all []classic.Maker, task classic.Task) {

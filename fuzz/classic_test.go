@@ -21,11 +21,11 @@ import (
 	"lockstep/internal/want"
 )
 
-// classicTask draws environments with options.
-func classicTask(t *rapid.T) classic.Task {
+// classicTask draws environments of engines, with options.
+func classicTask(t *rapid.T, all []classic.Maker) classic.Task {
 	e := rapid.SampledFrom(classic.Environments()).Draw(t, "environment")
 	num := rapid.OneOf(
-		rapid.IntRange(1, 20), rapid.SampledFrom([]int{7, 8, 9, 255, 256, 257, 600}),
+		rapid.IntRange(1, 20), rapid.SampledFrom(awkward(all)),
 	).Draw(t, "num")
 	task, err := classic.Make(e.Name, num, nil)
 	if err != nil {
@@ -43,6 +43,15 @@ func classicTask(t *rapid.T) classic.Task {
 		task.Autoreset, task.MaxSteps = classic.NextStep, max(task.MaxSteps, 1)
 	}
 	return task
+}
+
+// awkward are sizes at the edges of engines.
+func awkward(all []classic.Maker) []int {
+	var list []any
+	for _, e := range all {
+		list = append(list, e)
+	}
+	return simtest.Awkward(list...)
 }
 
 // classicReset draws a reset, of all environments or some, sometimes a wrong one.

@@ -174,6 +174,19 @@ func (s *Simulator) Info() (info driver.Info, err error) {
 	return info, err
 }
 
+// Cuts are how many rollouts its work is cut into, for tests of its edges: the routes of its
+// largest blocks.
+func (s *Simulator) Cuts() (cuts []int) {
+	s.use(context.Background(), nil, func(c *connection) error {
+		all, err := s.kernels(c)
+		if err == nil {
+			cuts = []int{all[len(all)-1].routes}
+		}
+		return err
+	})
+	return cuts
+}
+
 // Close gives the device back.
 func (s *Simulator) Close() error {
 	s.turn <- struct{}{}

@@ -11,6 +11,9 @@ import (
 // first cache.
 const blockSize = 256
 
+// padded is what columns are padded to: the lanes of the widest kernels.
+const padded = 8
+
 // A block is environments first to first+count-1, in columns of lanes.n elements.
 // The elements beyond count are padding, which steps along and is put back to 0.
 type block struct {
@@ -49,7 +52,7 @@ var scratchColumns = map[classic.Dynamics]int{
 }
 
 func newBlock(t *classic.Task, k *kernels, first, count int) *block {
-	n := (count + 7) &^ 7
+	n := (count + padded - 1) / padded * padded
 	b := &block{task: t, kernels: k, first: first, count: count}
 	column := func() []float64 { return make([]float64, n) }
 	b.states = make([]float64, len(t.State)*n)

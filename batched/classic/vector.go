@@ -18,6 +18,9 @@ type Batched struct {
 
 func (Batched) Name() string { return "batched" }
 
+// Cuts are how many environments its work is cut into, for tests of its edges.
+func (Batched) Cuts() []int { return []int{padded, blockSize} }
+
 // Make returns the task's environments.
 func (e Batched) Make(t classic.Task) (classic.Vector, error) {
 	if err := t.Check(); err != nil {

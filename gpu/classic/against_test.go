@@ -46,7 +46,7 @@ func TestAgainst(t *testing.T) {
 	}
 	for _, e := range classic.Environments() {
 		for mode := classic.NextStep; mode <= classic.Off; mode++ {
-			task, err := classic.Make(e.Name, 3+126*(int(mode)%2), nil)
+			task, err := classic.Make(e.Name, []int{3, threads + 1}[mode%2], nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -66,6 +66,9 @@ type OnDevice struct {
 
 func (e OnDevice) Name() string { return e.Kind }
 
+// Cuts are how many environments its work is cut into, for tests of its edges.
+func (OnDevice) Cuts() []int { return []int{threads} }
+
 // Make returns the task's environments.
 func (e OnDevice) Make(t classic.Task) (classic.Vector, error) {
 	if err := t.Check(); err != nil {

@@ -105,7 +105,7 @@ func probed(e classic.Environment, i int) *gymnasium.Episodes {
 		}
 	}
 	for k := range r.Num {
-		r.Seeds = append(r.Seeds, int64(100*i+k))
+		r.Seeds = append(r.Seeds, int64(100*i+7919*k*k%10007))
 	}
 	if e.Shared {
 		r.Autoreset, r.Seeds = classic.NextStep.String(), r.Seeds[:1]
