@@ -67,16 +67,19 @@ type ran struct {
 // runsAgain makes runs of one vector after the other, each in a new one besides, and at last
 // each again from the snapshot before it, the last one first: by then others have ended.
 func runsAgain(t *testing.T, e classic.Maker, task classic.Task) (all []ran) {
+	begin := func(v classic.Vector) {
+		if err := v.Reset(begins(task)); err != nil {
+			t.Fatal(err)
+		}
+		apart(t, v, task)
+	}
 	open := func() classic.Vector {
 		v, err := e.Make(task)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { v.Close() })
-		if err := v.Reset(begins(task)); err != nil {
-			t.Fatal(err)
-		}
-		apart(t, v, task)
+		begin(v)
 		return v
 	}
 	v := open()
@@ -103,9 +106,7 @@ func runsAgain(t *testing.T, e classic.Maker, task classic.Task) (all []ran) {
 		compareRuns(t, fmt.Sprintf("%s, run %d, put back to before it", e.Name(), i),
 			runOnce(t, v, task, policies[i]), all[i])
 	}
-	if err := v.Reset(begins(task)); err != nil {
-		t.Fatal(err)
-	}
+	begin(v)
 	for i, p := range policies[:2] {
 		compareRuns(t, fmt.Sprintf("%s, run %d, after another reset", e.Name(), i),
 			runOnce(t, v, task, p), all[i])

@@ -294,7 +294,7 @@ var hunk = regexp.MustCompile(`^@@ -\S+ \+(\d+)(?:,(\d+))? @@`)
 // difference is the folders and lines of Go that are other than in a revision.
 func difference(base string) (folders []string, lines map[string]map[int]bool, err error) {
 	out, err := exec.Command(
-		"git", "diff", "-U0", "--no-ext-diff", "--diff-filter=AM", "--merge-base", base, "--",
+		"git", "diff", "-U0", "--no-ext-diff", "--diff-filter=AMR", "--merge-base", base, "--",
 		"*.go", ":!*_test.go",
 	).Output()
 	if err != nil {
