@@ -127,8 +127,35 @@ func (f *routeFiles) put(t *testing.T, broken func(i int) bool) {
 	}
 }
 
-// runsAlone: a shard is refused without its own routes, and where there is one more; it runs where
-// the others are none.
+// refusesOthers: a shard is refused where one of its routes has other rows, of which a route can be
+// made as well; it is told which, and nothing is kept.
+func (f *routeFiles) refusesOthers(
+	t *testing.T, dir string, p *Plan, shard int, needed map[int]bool,
+) {
+	t.Helper()
+	for i := range needed {
+		f.put(t, func(int) bool { return false })
+		if err := os.WriteFile(f.path(i), f.good[(i+1)%len(f.good)], 0o666); err != nil {
+			t.Fatal(err)
+		}
+		r := p.Routes[i]
+		says := fmt.Sprintf("there it is %q (seed %d, %.12s)", r.Name, r.Seed, r.SHA256)
+		file, err := RunShard(t.Context(), dir, shard, Inputs{}, 1, nil)
+		begins := fmt.Sprintf(
+			"this machine would compute something else than planned: route %d is %q", i, r.Name)
+		if err == nil || !strings.HasPrefix(err.Error(), begins) ||
+			!strings.HasSuffix(err.Error(), says) {
+			t.Errorf("shard %d, with other rows of route %d: %s, %v; want %s ... %s", shard, i, file,
+				err, begins, says)
+		}
+		if kept, err := shardFiles(dir, shard); err != nil || len(kept) > 0 {
+			t.Errorf("shard %d, with other rows of route %d: kept are %v, %v", shard, i, kept, err)
+		}
+	}
+}
+
+// runsAlone: a shard is refused without its own routes, with others in their places, and where
+// there is one more; it runs where the others are none.
 func (f *routeFiles) runsAlone(t *testing.T, dir string, p *Plan, shard int) {
 	t.Helper()
 	from, to := p.Range(shard)
@@ -140,6 +167,7 @@ func (f *routeFiles) runsAlone(t *testing.T, dir string, p *Plan, shard int) {
 	if file, err := RunShard(t.Context(), dir, shard, Inputs{}, 1, nil); err == nil {
 		t.Errorf("shard %d is in %s without its routes", shard, file)
 	}
+	f.refusesOthers(t, dir, p, shard, needed)
 	if err := os.WriteFile(f.path(3), f.good[0], 0o666); err != nil {
 		t.Fatal(err)
 	}
