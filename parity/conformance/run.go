@@ -57,8 +57,10 @@ func (r *rollout) observe(s *lockstep.Step) {
 	}
 }
 
+// clone is a step that nobody else can write to.
 func clone(s *lockstep.Step) *lockstep.Step {
 	c := *s
+	c.Observation, c.Actor = slices.Clone(s.Observation), slices.Clone(s.Actor)
 	c.Tokens, c.States, c.Logits = slices.Clone(s.Tokens), slices.Clone(s.States),
 		slices.Clone(s.Logits)
 	c.Probs, c.CDF = slices.Clone(s.Probs), slices.Clone(s.CDF)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -178,5 +179,31 @@ func TestStepMutants(t *testing.T) {
 				t.Errorf("it says\n%s%s\nwant %q", said, note, c.want)
 			}
 		})
+	}
+}
+
+// TestClone: a step that is kept shares no array with the engine's.
+func TestClone(t *testing.T) {
+	s := &lockstep.Step{Index: 7, Lataccel: 0.5}
+	of := reflect.ValueOf(s).Elem()
+	arrays := 0
+	for i := range of.NumField() {
+		if f := of.Field(i); f.Kind() == reflect.Slice {
+			f.Set(reflect.MakeSlice(f.Type(), i+1, i+1))
+			arrays++
+		}
+	}
+	kept := reflect.ValueOf(clone(s)).Elem()
+	for i := range of.NumField() {
+		name, f := of.Type().Field(i).Name, of.Field(i)
+		if !reflect.DeepEqual(f.Interface(), kept.Field(i).Interface()) {
+			t.Errorf("%s is %v, want %v", name, kept.Field(i), f)
+		}
+		if f.Kind() == reflect.Slice && f.Pointer() == kept.Field(i).Pointer() {
+			t.Errorf("%s is the engine's own", name)
+		}
+	}
+	if arrays < 7 {
+		t.Errorf("a step has %d arrays", arrays)
 	}
 }
