@@ -1,6 +1,7 @@
 package fuzz
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -109,6 +110,7 @@ type history struct {
 	path      string   // of the network
 	reference engine   // new, and asked for one job at a time
 	engines   []engine // under test, new
+	others    []engine // all that are here, to say who is wrong
 	lines     []*line  // steppers that are open
 	saved     []saved
 	size      int // of the batch before
@@ -126,6 +128,8 @@ func histories(
 		cover: cover,
 		path:  machine.write(network),
 		rows:  rapid.IntRange(lockstep.MinRows, 108),
+
+		others: load(network),
 	}
 	defer os.Remove(h.path)
 	h.reference = h.open(load(network)[0])
@@ -201,10 +205,36 @@ func (h *history) together(jobs []lockstep.Job, opts lockstep.Options) {
 	h.size = len(jobs)
 	e := h.engine()
 	for i, got := range rollout(h, e, jobs, opts) {
-		if d := got.difference(h.alone(jobs[i], opts)); d != "" {
-			h.Fatalf("%s, job %d of %d (%v): %s", e.name, i, len(jobs), jobs[i].Policy, d)
+		want := h.alone(jobs[i], opts)
+		if d := got.difference(want); d != "" {
+			h.Fatalf(
+				"%s, job %d of %d (%v), against the reference's (wanted here): %s; %s", e.name, i,
+				len(jobs), jobs[i].Policy, d, h.third(e, func(other engine) (with, against bool) {
+					own := rollout(h, other, jobs[i:i+1], opts)[0]
+					return own.difference(got) == "", own.difference(want) == ""
+				}),
+			)
 		}
 	}
+}
+
+// third says with whom an engine agrees that shares no code with the one under test, nor with the
+// reference: that may be wrong as well.
+func (h *history) third(e engine, agrees func(other engine) (with, against bool)) string {
+	of := func(e engine) string { return cmp.Or(e.Rests, e.Engine.Name) }
+	for _, other := range h.others {
+		if of(other) == of(e) || of(other) == of(h.reference) {
+			continue
+		}
+		switch with, against := agrees(other); {
+		case against:
+			return fmt.Sprintf("%s agrees with the reference, so %s is wrong", other.name, e.name)
+		case with:
+			return fmt.Sprintf("%s agrees with %s, so the reference is wrong", other.name, e.name)
+		}
+		return other.name + " agrees with neither"
+	}
+	return "there is no third engine here to say who is wrong"
 }
 
 // The networks that steer: one of the shape of the published ones.
@@ -712,42 +742,68 @@ func (l *line) check(h *history) {
 			"%s, rollout %d of %d (%v), before step %d", l.engine.name, i, len(l.fates),
 			l.jobs[i].Policy, l.Index(),
 		)
-		lataccel, want := f.alone(h, l.opts)
-		if n := len(f.commands) - 1; n >= 0 && f.job.Policy == nil &&
-			math.IsNaN(f.commands[n]) { // of a controller the network would say it
-			lataccel = lataccel[:min(n, len(lataccel))]
-			want.Err = f.job.Failed(lockstep.ContextLength+n, errors.New("the command is NaN"))
-		}
-		for k, got := range f.lataccel {
-			x := math.NaN() // of a step at which it failed
-			if k < len(lataccel) {
-				x = lataccel[k]
-			}
-			if !schema.Equal(got, x) {
-				h.Fatalf("%s: step %d answered %v, want %v", at, lockstep.ContextLength+k, got, x)
-			}
-		}
 		got := results[i]
 		switch {
 		case l.Err(i) != nil:
 			h.cover("one that fails")
-			if complaint(got.Err) != complaint(l.Err(i)) ||
-				complaint(got.Err) != complaint(want.Err) {
-				h.Fatalf(
-					"%s: the error of the result is %v, of the stepper %v, alone %v", at, got.Err,
-					l.Err(i), want.Err,
-				)
+			if complaint(got.Err) != complaint(l.Err(i)) {
+				h.Fatalf("%s: the error of the result is %v, of the stepper %v", at, got.Err,
+					l.Err(i))
 			}
 		case l.Running(i):
 			if got.Err == nil || !strings.Contains(got.Err.Error(), "goes on") {
 				h.Fatalf("%s: it goes on, and has the result %+v", at, got)
 			}
-		default:
-			if d := resultDifference(got, want); d != "" {
-				h.Fatalf("%s: %s", at, d)
-			}
+		}
+		if d := l.unlike(h, i, got); d != "" {
+			h.Fatalf("%s, against the reference's (wanted here): %s; %s", at, d,
+				h.third(l.engine, func(other engine) (with, against bool) {
+					reference := h.reference
+					defer func() { h.reference = reference }()
+					lataccel, result := f.aloneTold(h, l.opts)
+					h.reference = other
+					own, ownResult := f.aloneTold(h, l.opts)
+					return l.unlike(h, i, got) == "", simtest.Same("", own, lataccel) == nil &&
+						resultDifference(ownResult, result) == ""
+				}))
 		}
 	}
+}
+
+// unlike is how a rollout of a line, and its result, differ from the same job and commands alone
+// in the reference.
+func (l *line) unlike(h *history, i int, got lockstep.Result) string {
+	f := &l.fates[i]
+	lataccel, want := f.aloneTold(h, l.opts)
+	for k, got := range f.lataccel {
+		x := math.NaN() // of a step at which it failed
+		if k < len(lataccel) {
+			x = lataccel[k]
+		}
+		if !schema.Equal(got, x) {
+			return fmt.Sprintf("step %d answered %v, want %v", lockstep.ContextLength+k, got, x)
+		}
+	}
+	switch {
+	case l.Err(i) != nil:
+		if complaint(got.Err) != complaint(want.Err) {
+			return fmt.Sprintf("the error is %v, want %v", got.Err, want.Err)
+		}
+	case !l.Running(i):
+		return resultDifference(got, want)
+	}
+	return ""
+}
+
+// aloneTold is alone, where a command that is no number fails the rollout in a stepper's words.
+func (f *fate) aloneTold(h *history, opts lockstep.Options) ([]float64, lockstep.Result) {
+	lataccel, want := f.alone(h, opts)
+	if n := len(f.commands) - 1; n >= 0 && f.job.Policy == nil &&
+		math.IsNaN(f.commands[n]) { // of a controller the network would say it
+		lataccel = lataccel[:min(n, len(lataccel))]
+		want.Err = f.job.Failed(lockstep.ContextLength+n, errors.New("the command is NaN"))
+	}
+	return lataccel, want
 }
 
 var controllerName = regexp.MustCompile(", controller [^,]*,")
