@@ -218,3 +218,20 @@ func TestConfig(t *testing.T) {
 		}
 	}
 }
+
+// TestCuts: of its work a simulator says the largest groups, and the chunk that it was given.
+func TestCuts(t *testing.T) {
+	model, _, err := defaults.Write(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for chunk, want := range map[int][]int{0: {3, 20}, 7: {3, 7}} {
+		s, err := batched.New(batched.Config{ModelPath: model, Chunk: chunk})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Cuts(); !slices.Equal(got, want) {
+			t.Errorf("a chunk of %d: cut into %v, want %v", chunk, got, want)
+		}
+	}
+}

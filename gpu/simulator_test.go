@@ -989,3 +989,13 @@ func TestUnbuilt(t *testing.T) {
 		t.Errorf("error %q does not say what to do", err)
 	}
 }
+
+// TestCuts: a simulator says how many routes its largest blocks have.
+func TestCuts(t *testing.T) {
+	for given, want := range map[int]int{0: 6, 2: 2} {
+		s := newSimulator(t, Config{RoutesPerBlock: given})
+		if got := s.Cuts(); !slices.Equal(got, []int{want}) {
+			t.Errorf("blocks of %d routes: cut into %v, want %d", given, got, want)
+		}
+	}
+}
