@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -326,4 +327,52 @@ func exposed(s *lockstep.Step) *schema.Step {
 	to := view.NewStep()
 	Expose(s, to)
 	return to
+}
+
+// TestMargins: where both sides' tokens are those of their own CDFs, the edges between the tokens
+// are no further from the draw than the CDFs are apart, so that the distance need not be asked for:
+// the draw lies between the two, and differences are rounded in their order.
+func TestMargins(t *testing.T) {
+	flips := 0
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(2, 6).Draw(t, "tokens")
+		value := rapid.OneOf(rapid.Float64Range(0, 1), rapid.SampledFrom([]float64{
+			0, math.SmallestNonzeroFloat64, 0x1p-1022, 0x1p-53, 0.5, math.Nextafter(0.5, 1),
+			math.Nextafter(0.5, 0), 1, math.Nextafter(1, 2), math.MaxFloat64, math.Inf(1),
+		}))
+		draw := rapid.SampledFrom([]float64{0, 0x1p-53, 0.5, 1 - 0x1p-53, 0.3}).Draw(t, "draw")
+		var sides [2]*chosen
+		for k := range sides {
+			c := &chosen{draw: draw, cdf: rapid.SliceOfN(value, n, n).Draw(t, "CDF")}
+			slices.Sort(c.cdf)
+			c.token = int64(slices.IndexFunc(c.cdf, func(x float64) bool { return x > draw }))
+			if c.wrong("it") != "" {
+				return
+			}
+			sides[k] = c
+		}
+		low, high := sides[0], sides[1]
+		if low.token > high.token {
+			low, high = high, low
+		}
+		if low.token == high.token {
+			return
+		}
+		flips++
+		apart := 0.0
+		for i := range n {
+			if low.cdf[i] != high.cdf[i] {
+				apart = max(apart, math.Abs(low.cdf[i]-high.cdf[i]))
+			}
+		}
+		if above := low.cdf[high.token-1] - draw; above > apart || above < 0 {
+			t.Fatalf("the lower token's edge is %v above the draw, the CDFs %v apart", above, apart)
+		}
+		if below := draw - high.cdf[low.token]; below > apart || below < 0 {
+			t.Fatalf("the higher token's edge is %v below the draw, the CDFs %v apart", below, apart)
+		}
+	})
+	if flips == 0 {
+		t.Error("no tokens differ")
+	}
 }
