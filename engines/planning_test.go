@@ -139,7 +139,9 @@ func TestFork(t *testing.T) {
 			t.Errorf("costs and lataccels of candidates, %+v: %v", key, err)
 		}
 	}
-	first := func(kind lockstep.NoiseKind) []float64 { return answers[asked{false, kind}][0].values }
+	first := func(kind lockstep.NoiseKind) []float64 {
+		return answers[asked{false, kind}][0].values
+	}
 	if route := first(lockstep.RouteNoise); len(answers) != 2*len(noises) ||
 		simtest.Same("", route, first(lockstep.SeededNoise)) == nil ||
 		simtest.Same("", route, first(lockstep.ExpectedNoise)) == nil {

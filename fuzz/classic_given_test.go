@@ -9,8 +9,8 @@ import (
 	"lockstep/classic"
 )
 
-// TestClassicGiven: what a caller gives to a call is the caller's again when it returns. Every array
-// is written to then, and what comes later is what it is where nobody does.
+// TestClassicGiven: what a caller gives to a call is the caller's again when it returns. Every
+// array is written to then, and what comes later is what it is where nobody does.
 func TestClassicGiven(t *testing.T) {
 	for _, engine := range classicEngines(t) {
 		for _, e := range classic.Environments() {

@@ -369,7 +369,7 @@ func TestMargins(t *testing.T) {
 			t.Fatalf("the lower token's edge is %v above the draw, the CDFs %v apart", above, apart)
 		}
 		if below := draw - high.cdf[low.token]; below > apart || below < 0 {
-			t.Fatalf("the higher token's edge is %v below the draw, the CDFs %v apart", below, apart)
+			t.Fatalf("the higher one's edge is %v below the draw, the CDFs %v apart", below, apart)
 		}
 	})
 	if flips == 0 {

@@ -145,8 +145,10 @@ func (f *routeFiles) refusesOthers(
 			"this machine would compute something else than planned: route %d is %q", i, r.Name)
 		if err == nil || !strings.HasPrefix(err.Error(), begins) ||
 			!strings.HasSuffix(err.Error(), says) {
-			t.Errorf("shard %d, with other rows of route %d: %s, %v; want %s ... %s", shard, i, file,
-				err, begins, says)
+			t.Errorf(
+				"shard %d, with other rows of route %d: %s, %v; want %s ... %s", shard, i, file,
+				err, begins, says,
+			)
 		}
 		if kept, err := shardFiles(dir, shard); err != nil || len(kept) > 0 {
 			t.Errorf("shard %d, with other rows of route %d: kept are %v, %v", shard, i, kept, err)
