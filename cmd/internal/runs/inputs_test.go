@@ -93,6 +93,88 @@ func TestParts(t *testing.T) {
 	}
 }
 
+// TestElsewhere: where a machine has network and routes elsewhere than planned, a shard takes them
+// from there, and has the file that it has where they were planned; what is not said is taken from
+// where the plan has it. There it may be another network, or none: it is not looked at.
+func TestElsewhere(t *testing.T) {
+	in, folder := shortInputs(t, 1, "zero")
+	o, err := in.Open(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	moved := t.TempDir()
+	model, data := filepath.Join(moved, "model.onnx"), filepath.Join(moved, "routes")
+	text, err := os.ReadFile(in.Model)
+	if err == nil {
+		err = os.WriteFile(model, text, 0o666)
+	}
+	if err == nil {
+		err = os.CopyFS(data, os.DirFS(folder))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	planned := filepath.Join(folder, "r0.csv")
+	route, err := os.ReadFile(planned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := ""
+	for _, c := range []struct {
+		what string
+		gone []string // where it was planned
+		here Inputs
+	}{
+		{"nothing", nil, Inputs{}},
+		{"the network", []string{in.Model}, Inputs{Model: model}},
+		{"the routes", []string{planned}, Inputs{Data: []string{data}}},
+		{"both", []string{in.Model, planned}, Inputs{Model: model, Data: []string{data}}},
+	} {
+		for _, left := range []string{"", "another\n"} {
+			dir := planAgain(t, o)
+			for _, file := range c.gone {
+				err := os.Remove(file)
+				if err == nil && left != "" {
+					err = os.WriteFile(file, []byte(left), 0o666)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			file, err := RunShard(t.Context(), dir, 0, c.here, 1, nil)
+			if want == "" {
+				want = filepath.Base(file)
+			}
+			if err != nil || filepath.Base(file) != want {
+				t.Errorf("%s elsewhere, %q where it was: %s, %v, want %s", c.what, left, file, err,
+					want)
+			}
+			if len(c.gone) > 0 {
+				if file, err := RunShard(t.Context(), planAgain(t, o), 0, Inputs{}, 1,
+					nil); err == nil {
+					t.Errorf("%s elsewhere, which nobody says: the shard is in %s", c.what, file)
+				}
+			}
+			for name, text := range map[string][]byte{in.Model: text, planned: route} {
+				if err := os.WriteFile(name, text, 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+// planAgain is another folder of a plan of one shard.
+func planAgain(t *testing.T, o *Opened) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := o.WritePlan(dir, 1); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // TestBrokenRoute: a route that cannot be loaded is told of once, however many controllers need it.
 func TestBrokenRoute(t *testing.T) {
 	in, folder := shortInputs(t, 3, "zero", "pid")
