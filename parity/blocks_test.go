@@ -1,0 +1,110 @@
+package parity_test
+
+import (
+	"fmt"
+	"testing"
+
+	"lockstep/parity"
+	"lockstep/parity/schema"
+	"lockstep/parity/trace"
+)
+
+// A counter counts the steps of one walk, and those whose reward is below 0.
+type counter struct {
+	times   [2]int
+	nearest parity.Nearest
+}
+
+func (c *counter) Step(s *schema.Step) {
+	c.times[0]++
+	reward := schema.Elements[float32](walks.Stages[1].Type.AppendBits(nil, s.Bits[1]))[0]
+	if reward < 0 {
+		c.times[1]++
+	}
+	if d := parity.Float(max(reward, -reward)); c.times[0] == 1 || d < c.nearest.Distance {
+		c.nearest = parity.Nearest{Step: s.Index, Distance: d}
+	}
+}
+
+func (c *counter) End(parity.End) parity.Watched {
+	return parity.Watched{Times: c.times[:], Nearest: &c.nearest}
+}
+
+// manyWalks are so many, no two of the same steps, and of some nothing differs.
+func manyWalks(n int) (tasks []parity.RolloutTask) {
+	for i := range n {
+		tasks = append(tasks, parity.RolloutTask{
+			Rollout: trace.Rollout{Key: []string{fmt.Sprint(i)}},
+			Job:     start{parity.Float(i%29) / 8, 1 + (i*7+i/29)%9},
+		})
+	}
+	return tasks
+}
+
+// TestBlocks: what a report counts of many rollouts is the sum of what those say that are of one
+// each, in the same order, wherever a comparison begins a block of rollouts that it holds in
+// memory; and so it is of what the reference went through.
+func TestBlocks(t *testing.T) {
+	family := parity.Family{
+		Branches: []parity.Branch{{Name: "step"}, {Name: "loss"}},
+		Watch:    func(*parity.RolloutTask) parity.Watcher { return &counter{} },
+	}
+	broken := walker{4: {0, 1}, 7: {0.125, 0}}
+	compare := func(tasks []parity.RolloutTask) *parity.Report {
+		r, err := parity.Compare(t.Context(), family, parity.Live(walker{}), parity.Live(broken),
+			tasks, parity.CompareOptions{})
+		must(t, err)
+		return r
+	}
+	all := manyWalks(517) // two blocks, and a few rollouts
+	counts := func(r *parity.Report) (c [8]int, stages map[string]int) {
+		stages = map[string]int{}
+		for stage, n := range r.Compared {
+			stages["compared "+stage] = n
+		}
+		for _, f := range r.Findings {
+			stages["findings in "+f.Stage] = f.Findings
+			stages["rollouts with "+f.Stage] = f.Rollouts
+		}
+		e := r.Exercised.Branches
+		return [8]int{
+			r.Steps, r.Forced, r.Equal(), len(r.Rollouts), e[0].Times, e[0].Rollouts, e[1].Times,
+			e[1].Rollouts,
+		}, stages
+	}
+	var want [8]int
+	stages, nearest := map[string]int{}, parity.Nearest{}
+	var verdicts []parity.Verdict
+	for i := range all {
+		r := compare(all[i : i+1])
+		c, s := counts(r)
+		for k, n := range c {
+			want[k] += n
+		}
+		for name, n := range s {
+			stages[name] += n
+		}
+		if n := r.Exercised.Nearest; i == 0 || n.Distance < nearest.Distance {
+			nearest = *n
+		}
+		verdicts = append(verdicts, r.Rollouts...)
+	}
+	r := compare(all)
+	got, gotStages := counts(r)
+	if got != want {
+		t.Errorf("steps, forced ones, equal rollouts, all of them, and of two branches times and "+
+			"rollouts: %d, want the sum of those of one rollout each, %d", got, want)
+	}
+	if fmt.Sprint(gotStages) != fmt.Sprint(stages) {
+		t.Errorf("%v, want %v", gotStages, stages)
+	}
+	if *r.Exercised.Nearest != nearest {
+		t.Errorf("the nearest is %+v, want %+v", *r.Exercised.Nearest, nearest)
+	}
+	for i, v := range r.Rollouts {
+		if fmt.Sprintf("%+v", v.First) != fmt.Sprintf("%+v", verdicts[i].First) ||
+			v.GotHash != verdicts[i].GotHash {
+			t.Fatalf("rollout %d: %+v, want %+v", i, v, verdicts[i])
+		}
+	}
+}
