@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -360,6 +361,48 @@ func refusesOtherFlags(t *testing.T, dir string) {
 			"Pendulum-v1, not CartPole-v1",
 	} {
 		refuses(t, args, why, with([]string{"rollout", "--out", dir}, strings.Fields(args)...)...)
+	}
+}
+
+// TestRolloutEnvFlags: each flag of an environment is of the run that is kept with it: a folder of
+// the run without it, or with another value, is refused. A flag that is new has no line here, and
+// fails.
+func TestRolloutEnvFlags(t *testing.T) {
+	dir := t.TempDir()
+	network := filepath.Join(dir, "network.npz")
+	if err := npz.WriteFile(network, []npz.Array{
+		npz.New("weights0", []float32{0, 0, 0, 0, 0.1, 0.3, 1, 0.4}, 2, 4),
+		npz.New("bias0", []float32{0, 0}, 2),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	words := []string{"rollout", "--env", "CartPole-v1", "--out", filepath.Join(dir, "run")}
+	if status, stdout, stderr := lockstepRun(t.Context(), words...); status != exitOK {
+		t.Fatalf("exit %d, %s%s", status, stdout, stderr)
+	}
+	flags := map[string]string{
+		"env": "Acrobot-v1", "num-envs": "2", "steps": "999", "policy": network, "env-seed": "1",
+		"option": "sutton_barto_reward=True", "autoreset": "same-step", "numpy1": "true",
+	}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[classicFlags]()) {
+		flag, ok := field.Tag.Lookup("name")
+		if !ok {
+			continue
+		}
+		value, ok := flags[flag]
+		if !ok {
+			t.Errorf("--%s: this test has no other value of it", flag)
+			continue
+		}
+		other := with(words, fmt.Sprintf("--%s=%s", flag, value))
+		if flag == "env" {
+			other[2] = value
+			other = other[:len(words)]
+		}
+		refuses(t, "--"+flag, "of another run: it", other...)
+	}
+	if status, stdout, stderr := lockstepRun(t.Context(), words...); status != exitOK {
+		t.Errorf("as it was: exit %d, %s%s", status, stdout, stderr)
 	}
 }
 
