@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // A Maker is one of the implementations: it makes the environments of a task.
@@ -213,14 +214,15 @@ func (t Task) checkBounds(r Reset) error {
 	return nil
 }
 
-// Bounds are those of the reset's draws.
+// Bounds are those of the reset's draws: a copy of those that it has, since its arrays are the
+// caller's, and the resets of a shared generator draw within them later.
 func (t Task) Bounds(r Reset) (low, high []float64) {
 	low, high = t.Low, t.High
 	if r.Low != nil {
-		low = r.Low
+		low = slices.Clone(r.Low)
 	}
 	if r.High != nil {
-		high = r.High
+		high = slices.Clone(r.High)
 	}
 	return low, high
 }
