@@ -2,14 +2,12 @@ package engines
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"testing"
 
 	"lockstep"
-	"lockstep/internal/simtest"
 )
 
 // everyEngine calls f for each engine and the reference of its arithmetic.
@@ -178,41 +176,6 @@ func TestShownAgain(t *testing.T) {
 								seen[i][k], w[k])
 						}
 					}
-				}
-			}
-		}
-	})
-}
-
-// TestObservedTaught: what a stepper observes follows from the histories that the rollouts have,
-// those of before the controlled steps, too, which a teacher may have written: they need not be the
-// targets.
-func TestObservedTaught(t *testing.T) {
-	routes := policyRoutes(t, 2)
-	var jobs []lockstep.Job
-	for i, r := range routes {
-		job := lockstep.Job{Route: cutRoute(r, 125), Teacher: &lockstep.Trajectory{}}
-		for k := range 125 {
-			job.Teacher.Lataccel = append(job.Teacher.Lataccel, 3*math.Sin(float64(k+7*i)))
-			job.Teacher.Action = append(job.Teacher.Action, math.Cos(float64(3*k+i)))
-		}
-		jobs = append(jobs, job)
-	}
-	everyEngine(t, func(t *testing.T, s, reference lockstep.Implementation) {
-		got, want := planner(t, s, jobs, 100), planner(t, reference, jobs, 100)
-		for _, step := range []int{100, 101, 119, 120, 121, 122} { // it sees 21 lataccels
-			through(t, got, len(jobs), step)
-			through(t, want, len(jobs), step)
-			const size = lockstep.ObservationSize
-			a, b := make([]float32, size*len(jobs)), make([]float32, size*len(jobs))
-			if err := errors.Join(got.Observe(t.Context(), a), want.Observe(t.Context(),
-				b)); err != nil {
-				t.Fatal(err)
-			}
-			for i := range jobs {
-				if err := simtest.Same("observation", a[i*size:][:size],
-					b[i*size:][:size]); err != nil {
-					t.Fatalf("job %d, step %d: %v", i, step, err)
 				}
 			}
 		}
