@@ -235,3 +235,24 @@ func TestCuts(t *testing.T) {
 		}
 	}
 }
+
+// TestNetworkTime: what About says of the time inside the network grows as rollouts are computed.
+func TestNetworkTime(t *testing.T) {
+	model, _, err := defaults.Write(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := batched.New(batched.Config{ModelPath: model})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := s.About().NetworkTime()
+	for i, r := range s.Simulate(t.Context(), jobs(t, 102), lockstep.Options{}) {
+		if r.Err != nil {
+			t.Fatalf("rollout %d: %v", i, r.Err)
+		}
+	}
+	if after := s.About().NetworkTime(); before != 0 || after <= 0 {
+		t.Errorf("inside the network: %v before a rollout, %v after it", before, after)
+	}
+}
