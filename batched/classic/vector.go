@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -93,7 +92,7 @@ func (v *vector) Reset(r classic.Reset) error {
 		if !r.Continue {
 			v.shared = seeded(uint64(r.Seed))
 		}
-		v.low, v.high = slices.Clone(low), slices.Clone(high) // the caller may write to theirs
+		v.low, v.high = low, high
 		all := make([]int, v.task.Num)
 		for i := range all {
 			all[i] = i

@@ -375,8 +375,7 @@ func (v *vector) Reset(r classic.Reset) error {
 	if err != nil {
 		return err
 	}
-	v.seeded = true
-	v.low, v.high = slices.Clone(low), slices.Clone(high) // the caller may write to theirs
+	v.seeded, v.low, v.high = true, low, high
 	for i := range mask {
 		v.ended[i] = v.ended[i] && mask[i] == 0
 	}

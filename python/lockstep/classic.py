@@ -739,6 +739,7 @@ class VectorEnv(
             "workers": workers,
             "numpy1": numpy1,
             "render_mode": render_mode,
+            "stream": stream,
         }
         self._made = type(self), name, how | options | {"autoreset_mode": self.autoreset_mode}
         self.single_observation_space, self.single_action_space = (

@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import inspect
 import os
 import secrets
 import threading
@@ -525,6 +526,18 @@ def test_snapshots(name, seed):
     single.restore(at)
     assert single.snapshot().to_bytes() == at.to_bytes()
     assert step is not None
+
+
+def test_forks_are_made_with_every_option():
+    envs = classic.VectorEnv("CartPole-v1", 2)
+    _, _, arguments = envs._made
+    wanted = {
+        name
+        for name, parameter in inspect.signature(classic.VectorEnv.__init__).parameters.items()
+        if parameter.kind is not parameter.VAR_KEYWORD
+    }
+    # The episodes' length stands among the options where it is given.
+    assert set(arguments) == wanted - {"self", "name", "num_envs", "max_episode_steps"}
 
 
 def test_shared_generator_is_not_forked():

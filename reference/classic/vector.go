@@ -3,7 +3,6 @@ package classic
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"lockstep/classic"
 )
@@ -126,7 +125,7 @@ func (v *vector) resetShared(r classic.Reset, low, high []float64) {
 	if !r.Continue {
 		v.shared = newGenerator(r.Seed)
 	}
-	v.low, v.high = slices.Clone(low), slices.Clone(high) // the caller may write to theirs
+	v.low, v.high = low, high
 	all := make([]int, len(v.slots))
 	for i := range all {
 		all[i] = i
