@@ -53,7 +53,7 @@ const (
 	toyOther  = "func Other(a int) int { return a - 1 }\n"
 	toyIdle   = "\nfunc TestIdle(t *testing.T) {}\n"
 	toyFails  = "\nfunc TestFails(t *testing.T) { t.Fatal(\"as ever\") }\n"
-	toySum    = "1 of 2 mutants killed (50.0 %), in 3 rows of the ledger."
+	toySum    = "1 of 2 mutants killed (50.0 %)."
 )
 
 // toyTest is a file with one test, of the package p.
@@ -188,13 +188,13 @@ func TestCommand(t *testing.T) {
 	judge("--seed 7 --enter ./p", "TestIdle of "+filepath.Join(m.folder, "other")+" helps nobody",
 		"p: 3 of 3 mutants judged, 2 killed (0 by time), 1 equivalent: 100 % (all)")
 	m.entered("| p | "+m.commit+" | 7 | 3 | 3 | 2 | 1 | 100 % | all |",
-		"7 of 10 mutants killed (70.0 %), in 2 rows of the ledger.")
+		"7 of 10 mutants killed (70.0 %).")
 	m.write(helpers, toyFiles[helpers])
 	judge("--seed 8 --tests ./other --leave ^(TestDouble|TestIdle)$ --enter ./p",
 		"shown\tp/p.go:3:35\tARITHMETIC_BASE\tnot covered", "judged, 1 killed")
 	m.entered("| p | "+m.commit+" | 7 | 3 | 3 | 2 | 1 | 100 % | all |\n"+
 		"| p, tests of ./other too | "+m.commit+" | 8 | 3 | 3 | 1 | 1 | 50 % | all |",
-		"8 of 12 mutants killed (66.7 %), in 3 rows of the ledger.")
+		"8 of 12 mutants killed (66.7 %).")
 
 	// Of a sample the score has an interval.
 	out, err := m.run("--most 2 --seed 1 ./p")
