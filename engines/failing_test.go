@@ -73,6 +73,11 @@ func failings(last int) (all []failing) {
 	batch("unmade batch", func([]*lockstep.Route) (lockstep.BatchController, error) {
 		return nil, broken
 	}, both(at(0)+"it is broken"))
+	const nobody = "the policy made no controller"
+	custom("no controller", func() lockstep.Controller { return nil }, both(at(0)+nobody))
+	batch("no batch controller", func([]*lockstep.Route) (lockstep.BatchController, error) {
+		return nil, nil
+	}, both(at(0)+nobody))
 	batch("batch that panics", func([]*lockstep.Route) (lockstep.BatchController, error) {
 		panic(broken)
 	}, both(at(0)+"panic: it is broken"))

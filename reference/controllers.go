@@ -1,12 +1,16 @@
 package reference
 
 import (
+	"errors"
 	"fmt"
 
 	"lockstep"
 	"lockstep/internal/f32"
 	"lockstep/internal/guard"
 )
+
+// errNotMade: a policy's New gave nil, and no error.
+var errNotMade = errors.New("the policy made no controller")
 
 // newController makes the controller of one rollout. The function ends its use.
 func newController(
@@ -25,9 +29,16 @@ func newController(
 	case *lockstep.Table:
 		return table{p.Actions[job.Route.Name]}, none, nil
 	case lockstep.Custom:
-		return p.New(), none, nil
+		c := p.New()
+		if c == nil {
+			return nil, none, errNotMade
+		}
+		return c, none, nil
 	case *lockstep.Batch:
 		c, err := p.New([]*lockstep.Route{job.Route})
+		if err == nil && c == nil {
+			err = errNotMade
+		}
 		if err != nil {
 			return nil, none, err
 		}

@@ -42,13 +42,16 @@ func New(policy lockstep.Policy, routes ...*lockstep.Route) (*Group, error) {
 	err := guard.Try(func() (err error) {
 		switch p := policy.(type) {
 		case lockstep.Custom:
-			g.controller = alone{p.New()}
-		case *lockstep.Batch:
-			if g.controller, err = p.New(routes); err == nil && g.controller == nil {
-				err = errors.New("the policy made no controller")
+			if c := p.New(); c != nil {
+				g.controller = alone{c}
 			}
+		case *lockstep.Batch:
+			g.controller, err = p.New(routes)
 		default:
-			err = fmt.Errorf("no controller of type %T", policy)
+			return fmt.Errorf("no controller of type %T", policy)
+		}
+		if err == nil && g.controller == nil {
+			err = errors.New("the policy made no controller")
 		}
 		return err
 	})
