@@ -24,7 +24,16 @@ var classicCallNames = []string{
 // those of each environment alone in a new one. `make histories` runs many.
 func TestClassic(t *testing.T) {
 	p := classicHistories(classicEngines(t))
-	checkHistories(t, 0.2, classicCallNames, func(t *rapid.T, _, pair func(string)) { p(t, pair) })
+	var neighbours []string
+	for _, a := range classicResets {
+		for _, b := range classicResets {
+			neighbours = append(neighbours, a+", "+b)
+		}
+	}
+	checkHistories(
+		t, 0.2, classicCallNames, neighbours,
+		func(t *rapid.T, _, pair func(string)) { p(t, pair) },
+	)
 }
 
 // classicHistory is environments in every engine, the reference's first, and what is known
@@ -36,6 +45,8 @@ type classicHistory struct {
 	vectors []classic.Vector
 	log     []classicEntry // since the last reset of all
 	saved   []classicSaved
+	pair    func(string)
+	kind    string // of the last reset
 }
 
 // classicEntry is one of a reset, a step and a restored snapshot of all environments.
@@ -51,14 +62,15 @@ type classicSaved struct {
 	log      []classicEntry
 }
 
-// classicHistories is the property of such engines; cover is told of pairs of calls.
+// classicHistories is the property of such engines; cover is told of pairs of calls, and of pairs
+// of kinds of resets.
 func classicHistories(all []classic.Maker) func(t *rapid.T, cover func(pair string)) {
 	return func(t *rapid.T, cover func(string)) {
-		h := &classicHistory{t: t, task: classicTask(t, all), engines: all}
+		h := &classicHistory{t: t, task: classicTask(t, all), engines: all, pair: cover}
 		h.open()
 		defer h.close()
 		calls := map[string]func(){
-			"reset": func() { h.reset(nil) }, "reset some": h.resetSome, "step": h.step,
+			"reset": h.resets, "reset some": h.resetSome, "step": h.step,
 			"uniform": h.uniform, "network": h.network,
 			"recorded": h.recorded, "long run": h.long, "snapshot": h.snapshot,
 			"restore": h.restore, "reopen": h.reopen,
@@ -87,7 +99,7 @@ func classicHistories(all []classic.Maker) func(t *rapid.T, cover func(pair stri
 }
 
 func (h *classicHistory) open() {
-	h.vectors, h.log = nil, nil
+	h.vectors, h.log, h.kind = nil, nil, ""
 	for _, e := range h.engines {
 		v, err := e.Make(h.task)
 		if err != nil {
@@ -152,12 +164,22 @@ func (h *classicHistory) together(
 	return complaint == ""
 }
 
+// resets resets all environments, again and again: what a reset is given ends with it.
+func (h *classicHistory) resets() {
+	for k := range rapid.IntRange(1, 4).Draw(h.t, "resets") {
+		if k > 0 {
+			h.step()
+			h.alone()
+		}
+		h.reset(nil)
+	}
+}
+
 // reset resets all environments, or some.
 func (h *classicHistory) reset(mask []bool) {
-	r := classicReset(h.t, h.task)
-	if mask == nil {
-		r.Seed, r.Mask = max(r.Seed, 0), nil
-	} else if h.task.Autoreset == classic.Disabled || h.task.Autoreset == classic.Off {
+	kind := rapid.SampledFrom(classicResets).Draw(h.t, "kind of reset")
+	r := classicReset(h.t, h.task, kind)
+	if mask != nil && (h.task.Autoreset == classic.Disabled || h.task.Autoreset == classic.Off) {
 		r.Mask = mask
 	}
 	if !h.together(
@@ -166,6 +188,10 @@ func (h *classicHistory) reset(mask []bool) {
 	) {
 		return
 	}
+	if h.kind != "" {
+		h.pair(h.kind + ", " + kind)
+	}
+	h.kind = kind
 	if r.Mask == nil && !r.Continue {
 		h.log = nil
 	}

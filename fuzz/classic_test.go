@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,29 +55,47 @@ func awkward(all []classic.Maker) []int {
 	return simtest.Awkward(list...)
 }
 
-// classicReset draws a reset, of all environments or some, sometimes a wrong one.
-func classicReset(t *rapid.T, task classic.Task) classic.Reset {
-	r := classic.Reset{
-		Seed:     rapid.Int64Range(-1, 1<<40).Draw(t, "seed"),
-		Continue: rapid.Bool().Draw(t, "continue"),
+// classicResets are the kinds of resets: what seeds the generators, and which bounds are given.
+var classicResets = func() (kinds []string) {
+	for _, seeds := range []string{"a seed", "seeds", "no seed"} {
+		for _, bounds := range []string{"no bounds", "lower bounds", "upper bounds", "bounds"} {
+			kinds = append(kinds, seeds+" and "+bounds)
+		}
 	}
-	if rapid.IntRange(0, 2).Draw(t, "seeds of their own") == 0 && r.Seed >= 0 && !r.Continue {
+	return kinds
+}()
+
+// classicReset draws a reset of a kind, of all environments or some, rarely a wrong one.
+func classicReset(t *rapid.T, task classic.Task, kind string) classic.Reset {
+	var r classic.Reset
+	seeds, bounds, _ := strings.Cut(kind, " and ")
+	seed := func() int64 { return rapid.Int64Range(0, 1<<40).Draw(t, "seed") }
+	switch seeds {
+	case "a seed":
+		if r.Seed = seed(); rapid.IntRange(0, 30).Draw(t, "no seed at all") == 0 {
+			r.Seed = -1
+		}
+	case "seeds":
+		first := seed()
 		for i := range task.Num { // which are not the first one's and the number
-			r.Seeds = append(r.Seeds, int64(7919*i*i%10007)+r.Seed)
+			r.Seeds = append(r.Seeds, int64(7919*i*i%10007)+first)
 		}
-		r.Seed = 0
+	default:
+		r.Continue = true
 	}
-	if rapid.IntRange(0, 2).Draw(t, "masked") == 0 {
-		r.Mask = make([]bool, task.Num)
-		for i := range r.Mask {
-			r.Mask[i] = rapid.Bool().Draw(t, "mask")
+	// What is drawn from half of the bounds, or a third, is not what is drawn from all.
+	part := rapid.SampledFrom([]float64{0.5, 1.0 / 3, -1}).Draw(t, "part of the bounds")
+	for i := range task.Low {
+		low, high := part*task.Low[i], part*task.High[i]
+		if part < 0 {
+			low = rapid.SampledFrom([]float64{-0.3, -90, 0, 1e-12, 3, -1.2}).Draw(t, "low")
+			high = low + rapid.SampledFrom([]float64{0, 0.5, 7}).Draw(t, "width")
 		}
-	}
-	if rapid.IntRange(0, 2).Draw(t, "bounded") == 0 {
-		for range task.Low {
-			low := rapid.SampledFrom([]float64{-0.3, -90, 0, 1e-12, 3, -1.2}).Draw(t, "low")
+		if bounds == "bounds" || bounds == "lower bounds" {
 			r.Low = append(r.Low, low)
-			r.High = append(r.High, low+rapid.SampledFrom([]float64{0, 0.5, 7}).Draw(t, "width"))
+		}
+		if bounds == "bounds" || bounds == "upper bounds" {
+			r.High = append(r.High, high)
 		}
 	}
 	return r

@@ -45,6 +45,14 @@ func Policy() *rapid.Generator[lockstep.Policy] {
 	)
 }
 
+// BatchPolicy is a policy of batch controllers.
+func BatchPolicy() *rapid.Generator[lockstep.Policy] {
+	return rapid.Custom(func(t *rapid.T) lockstep.Policy {
+		s := script{seed: rapid.Uint64Range(0, 1<<16).Draw(t, "seed"), at: -1, size: 1}
+		return s.policy(true)
+	})
+}
+
 // FaultyPolicy is a policy whose controller fails its job, or could.
 func FaultyPolicy() *rapid.Generator[lockstep.Policy] {
 	return rapid.Custom(func(t *rapid.T) lockstep.Policy {
@@ -57,7 +65,7 @@ func FaultyPolicy() *rapid.Generator[lockstep.Policy] {
 	})
 }
 
-// script is a controller whose answers depend on everything that it is told and
+// script is a controller whose answers depend on everything that it is told, on the step and
 // on a seed.
 type script struct {
 	seed   uint64
@@ -109,7 +117,7 @@ func (s *script) Update(
 		x += float64(1e-2*clamp(plan.Lataccel[i])) + float64(1e-3*clamp(plan.RollLataccel[i])) +
 			float64(1e-4*clamp(plan.VEgo[i])) + float64(1e-3*clamp(plan.AEgo[i]))
 	}
-	x += s.random.Float64() - 0.5
+	x += s.random.Float64() - 0.5 + float64(1e-2*float64(s.step%16))
 	if x == 0 {
 		return 0 // and not 0·∞
 	}
@@ -119,12 +127,13 @@ func (s *script) Update(
 // clamp keeps what a route may hold from becoming infinite, and so NaN.
 func clamp(x float64) float64 { return min(max(x, -1e6), 1e6) }
 
-// scripts are scripts for several routes at once.
+// scripts are scripts for several routes at once, each at the step that they are told.
 type scripts []*script
 
 func (c scripts) Update(s *lockstep.BatchStep) error {
 	for i, each := range c {
 		if s.Running[i] {
+			each.step = s.Step - 1
 			s.Steer[i] = each.Update(
 				s.TargetLataccel[i], s.CurrentLataccel[i], s.State[i], s.Plan[i],
 			)
