@@ -74,10 +74,18 @@ var callNames = []string{
 	"foreign", "fork", "close", "reopen",
 }
 
+// What some history must have, beside the calls.
+var callEdges = []string{
+	"a batch whose first route ends first", "a batch whose first route ends last",
+	"a batch whose first route ends between", "in step: a batch whose first route ends first",
+	"in step: a batch whose first route ends last", "shown", "shown again after going back",
+	"observed under a teacher", "more rollouts than a block",
+}
+
 // TestHistory: any calls in any order, to an engine or two, with what was done before and
 // beside: each rollout is what the reference makes of it alone. `make histories` runs many.
 func TestHistory(t *testing.T) {
-	checkHistories(t, 0.4, callNames, nil, func(t *rapid.T, cover, pair func(string)) {
+	checkHistories(t, 0.3, callNames, callEdges, func(t *rapid.T, cover, pair func(string)) {
 		histories(t, distinct, cover, pair)
 	})
 }
@@ -122,6 +130,8 @@ type history struct {
 	saved     []saved
 	size      int // of the batch before
 	rows      *rapid.Generator[int]
+
+	watched *line // whose observers are called now
 }
 
 // histories makes a history of engines with a network, and ends it.
@@ -210,9 +220,18 @@ func (h *history) together(jobs []lockstep.Job, opts lockstep.Options) {
 		h.cover("a smaller batch")
 	}
 	h.size = len(jobs)
-	e := h.engine()
+	h.hold(h.engine(), jobs, opts)
+}
+
+// hold runs jobs in an engine, and holds each to what it is alone: the last ones to what the same
+// jobs before them are, if there are more than distinct.
+func (h *history) hold(e engine, jobs []lockstep.Job, opts lockstep.Options, distinct ...int) {
+	var alone []*run
 	for i, got := range rollout(h, e, jobs, opts) {
-		want := h.alone(jobs[i], opts)
+		if len(distinct) == 0 || i < distinct[0] {
+			alone = append(alone, h.alone(jobs[i], opts))
+		}
+		want := alone[i%len(alone)]
 		if d := got.difference(want); d != "" {
 			h.Fatalf(
 				"%s, job %d of %d (%v), against the reference's (wanted here): %s; %s", e.name, i,
@@ -280,8 +299,51 @@ func (h *history) native(route *lockstep.Route) lockstep.Policy {
 	).Draw(h.T, "native policy")
 }
 
+// unequal are jobs of one batch policy whose routes end at several steps, in any order.
+func (h *history) unequal(where string, shortcuts lockstep.Shortcuts) (jobs []lockstep.Job) {
+	policy := arbitrary.BatchPolicy().Draw(h.T, "batch policy")
+	rows := rapid.Permutation([]int{101, 104, 107}).Draw(h.T, "their rows")
+	for _, n := range rows[:rapid.IntRange(2, len(rows)).Draw(h.T, "of the batch")] {
+		route := arbitrary.Route(rapid.Just(n)).Draw(h.T, "route")
+		jobs = append(jobs, lockstep.Job{Route: route, Policy: policy})
+	}
+	first, least, most := jobs[0].End(shortcuts), rows[0], 0
+	for i := range jobs {
+		least, most = min(least, jobs[i].End(shortcuts)), max(most, jobs[i].End(shortcuts))
+	}
+	switch first {
+	case least:
+		h.cover(where + "a batch whose first route ends first")
+	case most:
+		h.cover(where + "a batch whose first route ends last")
+	default:
+		h.cover(where + "a batch whose first route ends between")
+	}
+	return jobs
+}
+
+// crowd: more rollouts than an engine works at in one go are each what they are alone.
+func (h *history) crowd() {
+	e := h.engine()
+	pool := h.unequal("", lockstep.CostOnly)
+	sizes := simtest.Awkward(e.Implementation)
+	n := rapid.SampledFrom(sizes[len(sizes)/2:]).Draw(h.T, "jobs")
+	jobs := make([]lockstep.Job, n)
+	for i := range jobs {
+		jobs[i] = pool[i%len(pool)]
+	}
+	if n > len(pool) {
+		h.cover("more rollouts than a block")
+	}
+	h.hold(e, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}, len(pool))
+}
+
 // simulate runs a batch of any jobs.
 func (h *history) simulate() {
+	if rapid.IntRange(0, 7).Draw(h.T, "a crowd") == 7 {
+		h.crowd()
+		return
+	}
 	jobs := arbitrary.Jobs(
 		7, h.rows, rapid.OneOf(arbitrary.Policy(), arbitrary.FaultyPolicy(), refused()),
 	).Draw(h.T, "jobs")
@@ -319,6 +381,9 @@ func (h *history) simulate() {
 	opts := lockstep.Options{
 		Shortcuts:  lockstep.SkipWarmup | arbitrary.Shortcuts().Draw(h.T, "shortcuts"),
 		Trajectory: rapid.Bool().Draw(h.T, "trajectory"),
+	}
+	if !taught && rapid.IntRange(0, 3).Draw(h.T, "an unequal batch") == 3 {
+		jobs = append(jobs, h.unequal("", opts.Shortcuts)...)
 	}
 	h.together(jobs, opts)
 	for i, was := range before {
@@ -433,7 +498,13 @@ type line struct {
 	opts   lockstep.Options
 	jobs   []lockstep.Job // the same slice as of all that can have its snapshots
 	fates  []fate
+
+	hosted bool // some are steered by Go code, of whose memory there is no snapshot
+	shown  bool // they have observers
 }
+
+// taught reports whether a line's rollouts have a teacher.
+func (l *line) taught() bool { return l.jobs[0].Teacher != nil }
 
 // A fate is all that a rollout is made of, and what it came to.
 type fate struct {
@@ -442,6 +513,7 @@ type fate struct {
 	commands []float64    // of each step from ContextLength on
 	lataccel []float64    // after each of these steps, as it was answered
 	means    []bool       // which of these steps took the expected value
+	shown    []stages     // what its observer was shown of them
 }
 
 // A commandee is a controller that is told beforehand what to answer.
@@ -466,6 +538,7 @@ func copied(fates []fate) []fate {
 		f := &fates[i]
 		f.commands, f.lataccel, f.means = slices.Clone(f.commands), slices.Clone(f.lataccel),
 			slices.Clone(f.means)
+		f.shown = slices.Clone(f.shown)
 	}
 	return fates
 }
@@ -493,7 +566,28 @@ func (h *history) reset() {
 			job.Expected = true
 		}
 		l.jobs = append(l.jobs, job)
-		l.fates = append(l.fates, fate{job: job, mean: job.Expected})
+	}
+	switch rapid.IntRange(0, 3).Draw(h.T, "steered or taught") {
+	case 2:
+		l.hosted = true
+		l.jobs = append(l.jobs, h.unequal("in step: ", l.opts.Shortcuts)...)
+	case 3:
+		teacher := trajectory(h.T, 108)
+		for i := range l.jobs {
+			l.jobs[i].Teacher = shifted(teacher, i)
+		}
+	}
+	l.shown = rapid.Bool().Draw(h.T, "observers")
+	for i := range l.jobs {
+		l.fates = append(l.fates, fate{job: l.jobs[i], mean: l.jobs[i].Expected})
+		if l.shown {
+			l.jobs[i].Observe = func(s *lockstep.Step) {
+				f := &h.watched.fates[i]
+				r := run{steps: f.shown}
+				r.observe(s)
+				f.shown = r.steps
+			}
+		}
 	}
 	h.begin(l)
 }
@@ -521,6 +615,22 @@ func (h *history) line() *line {
 		h.reset()
 	}
 	return h.lines[rapid.IntRange(0, len(h.lines)-1).Draw(h.T, "stepper")]
+}
+
+// copyable is one of which there are snapshots, and that has no teacher if it is to be forked.
+func (h *history) copyable(fork bool) *line {
+	for {
+		var all []*line
+		for _, l := range h.lines {
+			if !l.hosted && !(fork && l.taught()) {
+				all = append(all, l)
+			}
+		}
+		if len(all) > 0 {
+			return rapid.SampledFrom(all).Draw(h.T, "stepper")
+		}
+		h.reset()
+	}
 }
 
 // commands are some for all rollouts of a line. One that is not a number fails its rollout.
@@ -567,6 +677,7 @@ func (h *history) goOn(l *line, steps int) {
 		}
 		commands, lataccels := h.commands(l), make([]float64, len(l.fates))
 		index, running := l.Index(), l.running()
+		h.watched = l
 		if err := l.Step(context.Background(), commands, lataccels); err != nil {
 			h.Fatalf("%s, step %d: %v", l.engine.name, index, err)
 		}
@@ -659,6 +770,7 @@ func (h *history) roll() {
 		costs[i] = float64(i)
 	}
 	running, failed := l.running(), make([]bool, m)
+	h.watched = l
 	err := l.Roll(context.Background(), commands, costs, lataccels)
 	if over := l.Done() && l.Index() < index+steps; (err != nil) != over ||
 		!over && l.Index() != index+steps {
@@ -698,7 +810,7 @@ func (h *history) roll() {
 // observe: what a network sees of a line's rollouts is what it sees of others that are where these
 // are, in the reference.
 func (h *history) observe() {
-	l, ctx := h.line(), context.Background()
+	l, ctx := h.copyable(false), context.Background()
 	got, want := make([]float32, len(l.jobs)*lockstep.ObservationSize),
 		make([]float32, len(l.jobs)*lockstep.ObservationSize)
 	err := l.Observe(ctx, got)
@@ -721,6 +833,9 @@ func (h *history) observe() {
 		return
 	}
 	h.cover("observed")
+	if l.taught() {
+		h.cover("observed under a teacher")
+	}
 	for i := range l.jobs {
 		row := func(x []float32) []float32 {
 			return x[i*lockstep.ObservationSize:][:lockstep.ObservationSize]
@@ -767,9 +882,9 @@ func (l *line) check(h *history) {
 				h.third(l.engine, func(other engine) (with, against bool) {
 					reference := h.reference
 					defer func() { h.reference = reference }()
-					lataccel, result := f.aloneTold(h, l.opts)
+					lataccel, result, _ := f.aloneTold(h, l.opts)
 					h.reference = other
-					own, ownResult := f.aloneTold(h, l.opts)
+					own, ownResult, _ := f.aloneTold(h, l.opts)
 					return l.unlike(h, i, got) == "", simtest.Same("", own, lataccel) == nil &&
 						resultDifference(ownResult, result) == ""
 				}))
@@ -781,7 +896,18 @@ func (l *line) check(h *history) {
 // in the reference.
 func (l *line) unlike(h *history, i int, got lockstep.Result) string {
 	f := &l.fates[i]
-	lataccel, want := f.aloneTold(h, l.opts)
+	lataccel, want, shown := f.aloneTold(h, l.opts)
+	switch n := len(f.shown); {
+	case !l.shown && n > 0:
+		return fmt.Sprintf("an observer was shown %d steps of what has none", n)
+	case l.shown && l.Err(i) == nil && n != len(f.lataccel):
+		return fmt.Sprintf("the observer was shown %d steps of %d", n, len(f.lataccel))
+	case n > 0 && shown != nil:
+		h.cover("shown")
+		if d := stepsDifference(f.shown, shown[:min(n, len(shown))]); d != "" {
+			return "the observer was shown: " + d
+		}
+	}
 	for k, got := range f.lataccel {
 		x := math.NaN() // of a step at which it failed
 		if k < len(lataccel) {
@@ -803,14 +929,16 @@ func (l *line) unlike(h *history, i int, got lockstep.Result) string {
 }
 
 // aloneTold is alone, where a command that is no number fails the rollout in a stepper's words.
-func (f *fate) aloneTold(h *history, opts lockstep.Options) ([]float64, lockstep.Result) {
-	lataccel, want := f.alone(h, opts)
+func (f *fate) aloneTold(
+	h *history, opts lockstep.Options,
+) ([]float64, lockstep.Result, []stages) {
+	lataccel, want, shown := f.alone(h, opts)
 	if n := len(f.commands) - 1; n >= 0 && f.job.Policy == nil &&
 		math.IsNaN(f.commands[n]) { // of a controller the network would say it
 		lataccel = lataccel[:min(n, len(lataccel))]
 		want.Err = f.job.Failed(lockstep.ContextLength+n, errors.New("the command is NaN"))
 	}
-	return lataccel, want
+	return lataccel, want, shown
 }
 
 var controllerName = regexp.MustCompile(", controller [^,]*,")
@@ -820,8 +948,9 @@ func complaint(err error) string { return controllerName.ReplaceAllString(messag
 
 // alone is what the reference makes of a fate's job and commands: the lataccels, as far as it
 // comes, and the result. Where some steps took sampled values and others expected ones, each
-// step is computed both ways from the answers before it, which a teacher gives.
-func (f *fate) alone(h *history, opts lockstep.Options) ([]float64, lockstep.Result) {
+// step is computed both ways from the answers before it, which a teacher gives. Else it also says
+// what an observer is shown.
+func (f *fate) alone(h *history, opts lockstep.Options) ([]float64, lockstep.Result, []stages) {
 	job := f.job
 	if job.Policy == nil {
 		job.Policy = lockstep.Custom{
@@ -838,26 +967,33 @@ func (f *fate) alone(h *history, opts lockstep.Options) ([]float64, lockstep.Res
 		h.cover("sampled and expected values in one rollout")
 		job.Teacher = f.teacher()
 	}
-	lataccel, result := h.watched(job, opts, func(s *lockstep.Step) float64 { return s.Lataccel })
+	answered := func(s *lockstep.Step) float64 {
+		if t := f.job.Teacher; t != nil {
+			return t.Lataccel[s.Index]
+		}
+		return s.Lataccel
+	}
+	lataccel, did := h.watch(job, opts, answered)
 	if mixed {
 		job.Expected = !job.Expected
-		other, _ := h.watched(job, opts, func(s *lockstep.Step) float64 { return s.Lataccel })
+		other, _ := h.watch(job, opts, answered)
 		for k := range min(len(f.means), len(other), len(lataccel)) {
 			if f.means[k] == job.Expected {
 				lataccel[k] = other[k]
 			}
 		}
+		return lataccel, did.result, nil
 	}
-	return lataccel, result
+	return lataccel, did.result, did.steps
 }
 
-// watched is a value of each step of a job alone, and its result.
-func (h *history) watched(
+// watch is a value of each step of a job alone, and what the job did.
+func (h *history) watch(
 	job lockstep.Job, opts lockstep.Options, value func(*lockstep.Step) float64,
-) (values []float64, _ lockstep.Result) {
+) (values []float64, _ *run) {
 	job.Observe = func(s *lockstep.Step) { values = append(values, value(s)) }
-	result := h.alone(job, opts).result
-	return values, result
+	did := h.alone(job, opts)
+	return values, did
 }
 
 // teacher is the history that a fate had, and zeros behind it.
@@ -885,8 +1021,9 @@ func (f *fate) teacher() *lockstep.Trajectory {
 }
 
 // snapshot keeps a snapshot, or what its bytes say.
-func (h *history) snapshot() {
-	l := h.line()
+func (h *history) snapshot() { h.snapshotOf(h.copyable(false)) }
+
+func (h *history) snapshotOf(l *line) {
 	if rapid.Bool().Draw(h.T, "at an edge") {
 		last := l.last()
 		edges := []int{
@@ -913,11 +1050,19 @@ func (h *history) snapshot() {
 }
 
 // kept is one of the snapshots, the first if there is none.
-func (h *history) kept() *saved {
-	if len(h.saved) == 0 {
-		h.snapshot()
+func (h *history) kept(fork bool) *saved {
+	for {
+		var all []*saved
+		for i := range h.saved {
+			if s := &h.saved[i]; !(fork && s.from.taught()) {
+				all = append(all, s)
+			}
+		}
+		if len(all) > 0 {
+			return all[rapid.IntRange(0, len(all)-1).Draw(h.T, "snapshot")]
+		}
+		h.snapshotOf(h.copyable(fork))
 	}
-	return &h.saved[rapid.IntRange(0, len(h.saved)-1).Draw(h.T, "snapshot")]
 }
 
 // family are the open lines with the jobs of a snapshot; if there is none, one is opened.
@@ -936,8 +1081,9 @@ func (h *history) family(s *saved) *line {
 
 // anew opens a line of a snapshot's jobs, in any engine.
 func (h *history) anew(s *saved) *line {
-	l := &line{jobs: s.from.jobs, opts: s.from.opts}
+	l := &line{jobs: s.from.jobs, opts: s.from.opts, shown: s.from.shown}
 	for _, job := range l.jobs {
+		job.Observe = nil
 		l.fates = append(l.fates, fate{job: job, mean: job.Expected})
 	}
 	h.begin(l)
@@ -946,13 +1092,13 @@ func (h *history) anew(s *saved) *line {
 
 // restore goes back, or forward, to any snapshot of a line's jobs.
 func (h *history) restore() {
-	s := h.kept()
+	s := h.kept(false)
 	h.restoreInto(h.family(s), s)
 }
 
 // restoreElsewhere goes on in a new line, of this engine or another.
 func (h *history) restoreElsewhere() {
-	s := h.kept()
+	s := h.kept(false)
 	h.restoreInto(h.anew(s), s)
 }
 
@@ -974,12 +1120,16 @@ func (h *history) restoreInto(l *line, s *saved) {
 		}
 	}
 	// What a snapshot lacks shows at once, before another restore forgets it.
-	h.goOn(l, rapid.IntRange(0, 2).Draw(h.T, "steps from there"))
+	steps := rapid.IntRange(0, 2).Draw(h.T, "steps from there")
+	if l.shown && steps > 0 && !l.Done() {
+		h.cover("shown again after going back")
+	}
+	h.goOn(l, steps)
 }
 
 // foreign: a snapshot of other rollouts or of another network is refused, and changes nothing.
 func (h *history) foreign() {
-	l, s := h.line(), *h.kept().Snapshot
+	l, s := h.line(), *h.kept(false).Snapshot
 	switch rapid.IntRange(0, 2).Draw(h.T, "foreign") {
 	case 0:
 		s.Model = strings.Repeat("0", len(s.Model))
@@ -1011,7 +1161,7 @@ func (h *history) foreign() {
 
 // fork continues rollouts of a snapshot under a noise.
 func (h *history) fork() {
-	s := h.kept()
+	s := h.kept(true)
 	l := h.family(s)
 	index := rapid.SliceOfN(rapid.IntRange(0, len(s.fates)-1), 1, 4).Draw(h.T, "index")
 	noise := lockstep.Noise{
@@ -1039,6 +1189,7 @@ func (h *history) fork() {
 	all := copied(s.fates)
 	for k, i := range index {
 		f := copied(all[i : i+1])[0]
+		f.shown = nil // a fork has no observers
 		job := lockstep.Job{
 			Route:    f.job.Route,
 			Draws:    l.jobs[i].Draws,
@@ -1066,8 +1217,8 @@ func (f *fate) commanded(h *history, opts lockstep.Options) {
 	}
 	job := f.job
 	job.Expected = f.mean // one that steers itself is no fork
-	actions, result := h.watched(job, opts, func(s *lockstep.Step) float64 { return s.Action })
-	if result.Err != nil && len(actions) < len(f.commands) {
+	actions, did := h.watch(job, opts, func(s *lockstep.Step) float64 { return s.Action })
+	if did.result.Err != nil && len(actions) < len(f.commands) {
 		return // where it failed it stays
 	}
 	copy(f.commands, actions)
