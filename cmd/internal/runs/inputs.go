@@ -178,16 +178,7 @@ func (o *Opened) policy(ctx context.Context, in Inputs, name string) (lockstep.P
 	case policyfile.IsFile(name):
 		return policyfile.Load(name)
 	case filepath.Ext(name) == ".py":
-		c, err := pycontroller.New(
-			ctx,
-			pycontroller.Options{
-				File:    name,
-				Python:  in.Python,
-				Timeout: in.Timeout,
-				Memory:  in.Memory,
-				Sandbox: in.Sandbox,
-			},
-		)
+		c, err := pycontroller.New(ctx, in.python(name))
 		if err != nil {
 			return nil, err
 		}
@@ -195,6 +186,13 @@ func (o *Opened) policy(ctx context.Context, in Inputs, name string) (lockstep.P
 		return c.Policy(), nil
 	}
 	return lockstep.ParsePolicy(name)
+}
+
+// python is how a controller's file is run.
+func (in Inputs) python(file string) pycontroller.Options {
+	return pycontroller.Options{
+		File: file, Python: in.Python, Timeout: in.Timeout, Memory: in.Memory, Sandbox: in.Sandbox,
+	}
 }
 
 // absolute makes the paths of files absolute, so that they are found from any folder.

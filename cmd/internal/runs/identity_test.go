@@ -1,0 +1,203 @@
+package runs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep"
+	"lockstep/internal/pycontroller"
+)
+
+// wholePlan is a plan in which each field has a value: of a search, of actions, in shards. No
+// command makes all of it, and its folder holds it to each of them.
+func wholePlan() *Plan {
+	return &Plan{
+		Version: Version, Model: "model", Engine: "batched", Build: "build", Shards: 2,
+		Controllers: []PlannedController{{Name: "pid", SHA256: "12", Made: "x"}},
+		Routes:      []PlannedRoute{{Name: "r0", Seed: 1, SHA256: "34"}},
+		Search:      &Search{Kind: "pid", Seed: 1, Population: 8, Generations: 2},
+		Planning: &Planning{Noise: []string{"route"}, Rounds: 1, Window: 2, Horizon: 4, Seeds: 3,
+			Seed: 1, Steps: 5},
+	}
+}
+
+// leaves calls f with each value that is no struct in a value, and with its name.
+func leaves(name string, v reflect.Value, f func(name string, v reflect.Value)) {
+	switch {
+	case v.Type() == reflect.TypeFor[lockstep.Profile]():
+		f(name, v)
+	case v.Kind() == reflect.Pointer:
+		leaves(name, v.Elem(), f)
+	case v.Kind() == reflect.Slice:
+		for i := range v.Len() {
+			leaves(fmt.Sprintf("%s[%d]", name, i), v.Index(i), f)
+		}
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			leaves(name+"."+v.Type().Field(i).Name, v.Field(i), f)
+		}
+	default:
+		f(name, v)
+	}
+}
+
+// change gives a value another one.
+func change(t *testing.T, name string, v reflect.Value) {
+	t.Helper()
+	switch {
+	case v.Type() == reflect.TypeFor[lockstep.Profile]():
+		v.Set(reflect.ValueOf(lockstep.Profiles()[1]))
+	case v.Kind() == reflect.String:
+		v.SetString(v.String() + "2")
+	case v.CanInt():
+		v.SetInt(v.Int() + 1)
+	case v.CanUint():
+		v.SetUint(v.Uint() + 1)
+	case v.Kind() == reflect.Bool:
+		v.SetBool(!v.Bool())
+	default:
+		t.Fatalf("%s: this test has no other value of a %v", name, v.Type())
+	}
+}
+
+// TestIdentity: whatever of a plan is another, its key is another, what differs is said with both
+// values, and the folder of a run and one of shards are refused. The fields are those that there
+// are: one that is new, and is not compared, fails here.
+func TestIdentity(t *testing.T) {
+	planned, sharded := t.TempDir(), t.TempDir()
+	j, err := OpenJournal(planned, wholePlan())
+	if err == nil {
+		err = j.Close()
+	}
+	if err == nil {
+		err = writePlan(sharded, wholePlan(), Inputs{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	leaves("Plan", reflect.ValueOf(wholePlan()), func(name string, v reflect.Value) {
+		if v.IsZero() && name != "Plan.Profile" {
+			t.Errorf("%s: the plan of this test has no value of it", name)
+		}
+		if name != "Plan.Version" { // that of all that are made: TestResume has an older one
+			names = append(names, name)
+		}
+	})
+	for _, name := range names {
+		p, was, is := wholePlan(), "", ""
+		leaves("Plan", reflect.ValueOf(p), func(n string, v reflect.Value) {
+			if n == name {
+				was = fmt.Sprint(v)
+				change(t, name, v)
+				is = fmt.Sprint(v)
+			}
+		})
+		said := wholePlan().Difference(p)
+		if p.Key() == wholePlan().Key() {
+			t.Errorf("%s is %s, was %s: the key is the same", name, is, was)
+		}
+		if !strings.Contains(said, was) || !strings.Contains(said, is) {
+			t.Errorf("%s is %s, was %s: it is said to differ in %q", name, is, was, said)
+		}
+		const refused = "plan.json is of another run: "
+		if j, err := OpenJournal(planned, p); err == nil ||
+			!strings.Contains(err.Error(), refused+said) || said == "" {
+			t.Errorf("%s: a run goes on in another's folder: %v, %v", name, j, err)
+		}
+		if err := writePlan(sharded, p, Inputs{}); err == nil ||
+			!strings.Contains(err.Error(), refused+said) {
+			t.Errorf("%s: shards go to another plan's folder: %v", name, err)
+		}
+	}
+	if j, err = OpenJournal(planned, wholePlan()); err != nil {
+		t.Fatal(err)
+	}
+	j.Close()
+}
+
+// TestInputs: each field of inputs changes the plan that is made of them or is refused, or a
+// controller in Python is run with it, whose tests show that each option is heeded. A field that is
+// new has no line here, and fails.
+func TestInputs(t *testing.T) {
+	in, folder := shortInputs(t, 2, "zero")
+	here := t.TempDir()
+	program, model := filepath.Join(here, "program"), filepath.Join(here, "model.onnx")
+	text, err := os.ReadFile(in.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, text := range map[string][]byte{
+		program: []byte("another"), model: text,
+	} {
+		if err := os.WriteFile(file, text, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	plan := func(in Inputs) (*Plan, error) {
+		o, err := in.Open(t.Context(), 1)
+		if err != nil {
+			return nil, err
+		}
+		defer o.Close()
+		return o.Plan, nil
+	}
+	want, err := plan(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := map[string]struct {
+		set func(in *Inputs)
+		// how the difference begins, or how it is refused
+		differs, fails string
+	}{
+		"Model":       {func(in *Inputs) { in.Model = program }, "", program},
+		"Data":        {func(in *Inputs) { in.Data = append(in.Data, folder) }, "4 routes", ""},
+		"Limit":       {func(in *Inputs) { in.Limit = 1 }, "1 routes", ""},
+		"SeedPrefix":  {func(in *Inputs) { in.SeedPrefix = "b" }, `route 0 is "r0" (seed `, ""},
+		"Engine":      {func(in *Inputs) { in.Engine = "reference" }, "the engine is ref", ""},
+		"Profile":     {func(in *Inputs) { in.Profile = "none" }, "", `"none"`},
+		"Controllers": {func(in *Inputs) { in.Controllers[0] = "pid" }, "controller 0 is", ""},
+		"Program":     {func(in *Inputs) { in.Program = program }, "the engine's build is", ""},
+	}
+	for i := range reflect.TypeFor[Inputs]().NumField() {
+		name := reflect.TypeFor[Inputs]().Field(i).Name
+		if field, ok := reflect.TypeFor[pycontroller.Options]().FieldByName(name); ok {
+			all := Inputs{Python: "python", Timeout: time.Second, Memory: 1, Sandbox: true}
+			of := reflect.ValueOf(all).FieldByName(name)
+			if got := reflect.ValueOf(all.python("c.py")).FieldByIndex(field.Index); of.IsZero() ||
+				!got.Equal(of) {
+				t.Errorf("%s is %v, and controllers are run with %v", name, of, got)
+			}
+			continue
+		}
+		line, ok := lines[name]
+		if !ok {
+			t.Errorf("%s: this test has no other value of it", name)
+			continue
+		}
+		other := in
+		other.Data, other.Controllers = []string{folder}, []string{"zero"}
+		line.set(&other)
+		got, err := plan(other)
+		if (err == nil) != (line.fails == "") ||
+			err != nil && !strings.Contains(err.Error(), line.fails) {
+			t.Errorf("%s: %v, want %q", name, err, line.fails)
+		}
+		if err != nil {
+			continue
+		}
+		if said := want.Difference(got); !strings.HasPrefix(said, line.differs) {
+			t.Errorf("%s: its plan differs in %q, want %q", name, said, line.differs)
+		}
+	}
+	in.Model = model // the same network at another place
+	if got, err := plan(in); err != nil || want.Difference(got) != "" {
+		t.Errorf("the network at another place: %v, %v", got, err)
+	}
+}
