@@ -79,13 +79,36 @@ func (c *compareCommand) sides(p *comparisons, options parity.CompareOptions) er
 	case traces && c.Only != "":
 		return errors.New("--only goes with engines and goldens, not with traces")
 	case recordings:
+		if err := p.env.passedOver("recordings", "num_segs", "profile", "seed_prefix", "no-cache",
+			"own", "controller", "pid", "pid-grid", "timeout", "sandbox", "memory"); err != nil {
+			return err
+		}
 		return c.goldens(p, options)
 	case traces && len(c.Got) != 1:
 		return fmt.Errorf("compare %s with one engine, or with one trace", c.Want)
 	case traces:
+		names := []string{"num_segs"}
+		if unknown(c.Want) && unknown(c.Got[0]) {
+			names = append(names, "seed_prefix", "no-cache", "workers", "own", "controller", "pid",
+				"pid-grid", "timeout", "sandbox", "memory")
+		}
+		if err := p.env.passedOver("traces", names...); err != nil {
+			return err
+		}
 		return c.traces(p, options)
 	}
 	return c.engines(p, options)
+}
+
+// passedOver refuses flags that are given and would be passed over, since what is compared says
+// itself what they are of.
+func (e *environment) passedOver(with string, names ...string) error {
+	for _, name := range e.given {
+		if slices.Contains(names, name) {
+			return fmt.Errorf("--%s does not go with %s, which say themselves what they are of", name, with)
+		}
+	}
+	return nil
 }
 
 // folder reports whether the yardstick is a folder: an engine's name is an engine, also where

@@ -28,6 +28,7 @@ type environment struct {
 	args   []string // the command line, without the program's name
 	stdout *stickyWriter
 	stderr io.Writer
+	given  []string // names of the flags that the command line has
 	ends   []func() // of what a command uses until it ends
 
 	// found is the arithmetic of the Python of this machine, if that was asked for; computed is

@@ -61,7 +61,7 @@ func (c *compareCommand) goldens(p *comparisons, options parity.CompareOptions) 
 
 // library is where networks and routes are looked for: what was asked for, the
 // project's own, the assets.
-func (f *inputFlags) library() (*assets.Library, error) {
+func (f *pathFlags) library() (*assets.Library, error) {
 	ownModel, ownRoutes, err := defaults.Keep()
 	model, _ := assets.Find(assets.Model)
 	routes, _ := assets.Find(assets.Routes)

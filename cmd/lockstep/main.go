@@ -113,6 +113,11 @@ func run(ctx context.Context, args []string, stdout *stickyWriter, stderr io.Wri
 	if helped {
 		err = nil
 	} else if err == nil {
+		for _, p := range command.Path {
+			if p.Flag != nil {
+				env.given = append(env.given, p.Flag.Name)
+			}
+		}
 		if err = cmp.Or(checkFamily(command), checkFiles(command)); err == nil {
 			err = command.Run()
 		}

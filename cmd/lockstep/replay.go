@@ -19,7 +19,8 @@ import (
 type replayCommand struct {
 	Cases   []string `arg:"" name:"case"    help:"Cases that were kept: files, or folders of them."`
 	Engines []string `       name:"engines" help:"Implementations: the others are held to the first. Default: all that can run here." placeholder:"NAME,..."`
-	inputFlags
+	// The rest of what is simulated stands in the case.
+	ModelPath string `name:"model_path" io:"in" placeholder:"FILE" help:"Where a network is that is neither the project's nor among the assets."`
 	outputFlags
 }
 
@@ -31,7 +32,7 @@ func (c *replayCommand) Run(env *environment) error {
 		return err
 	}
 	p := &comparisons{env: env, output: &c.outputFlags, asked: len(c.Engines) > 0 || c.AllowAbsent}
-	library, err := c.library()
+	library, err := (&pathFlags{ModelPath: c.ModelPath}).library()
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,10 @@ type shardPlanCommand struct {
 
 // Run is the shard plan command.
 func (c *shardPlanCommand) Run(env *environment) error {
+	if c.Kernels != "" {
+		return fmt.Errorf("--kernels %s: each machine takes the best that it runs, and all give "+
+			"the same bits: a plan has none to choose", c.Kernels)
+	}
 	profile, _, err := c.profile(env)
 	if err != nil {
 		return err
