@@ -105,7 +105,9 @@ func (c *compareCommand) sides(p *comparisons, options parity.CompareOptions) er
 func (e *environment) passedOver(with string, names ...string) error {
 	for _, name := range e.given {
 		if slices.Contains(names, name) {
-			return fmt.Errorf("--%s does not go with %s, which say themselves what they are of", name, with)
+			return fmt.Errorf(
+				"--%s does not go with %s, which say themselves what they are of", name, with,
+			)
 		}
 	}
 	return nil

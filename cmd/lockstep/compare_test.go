@@ -591,6 +591,9 @@ func TestCompareGoldens(t *testing.T) {
 		}
 	}
 
+	refuses(t, "another controller than recorded", "--controller does not go with recordings",
+		"compare", goldenDefault, "--controller", "zero")
+
 	// Where the official network is absent, its recordings are not run.
 	t.Setenv("LOCKSTEP_ASSETS", t.TempDir())
 	plant(t, "equal")
@@ -745,6 +748,8 @@ func TestCompareTraces(t *testing.T) {
 		{"a.trace", exitUsage, "a.trace with one engine, or with one trace"},
 		{"a.trace full.trace reference", exitUsage, "a.trace with one engine, or with one "},
 		{"a.trace full.trace --only x", exitUsage, "--only goes with engines and goldens"},
+		{"a.trace full.trace --pid 1,0,0", exitUsage, "--pid does not go with traces"},
+		{"a.trace reference --num_segs 1", exitUsage, "--num_segs does not go with traces"},
 	} {
 		args := append([]string{"compare"}, inputs...)
 		for _, word := range strings.Fields(c.args) {

@@ -622,6 +622,8 @@ func TestShardCommands(t *testing.T) {
 		exitOK, "shard", "plan", "--out", filepath.Join(t.TempDir(), "default"), "--shards", "1",
 		"--engine", "reference", "--data_path", data,
 	)
+	refuses(t, "kernels of a plan", "a plan has none to choose", "shard", "plan", "--out", dir,
+		"--shards", "1", "--kernels", "go")
 	undisturbed := secondsPattern.ReplaceAllString(
 		run(exitOK, append([]string{"rollout", "--json"}, flags...)...), "",
 	)
