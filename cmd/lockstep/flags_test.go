@@ -51,10 +51,10 @@ var environmentFlags = map[string]heeded{
 	"num-envs":  {more: "--num-envs=-1", says: "-1"},
 	"steps":     {more: "--steps 31", says: "*"},
 	"policy":    {more: "--policy none.npz", says: "none.npz"},
-	"env-seed":  {test: "TestRolloutEnvFlags"},
+	"env-seed":  {more: "--env-seed 7", says: "*"},
 	"option":    {more: "--option none=1", says: "none"},
 	"autoreset": {more: "--autoreset none", says: "none"},
-	"numpy1":    {test: "TestRolloutEnvFlags"},
+	"numpy1":    {more: "--numpy1", says: "*"},
 }
 
 // commandFlags are the words of each command, and its own flags. C is its flag of a controller, if
@@ -78,11 +78,12 @@ var commandFlags = map[string]struct {
 		"out":                 {more: "--out evaluated", file: "evaluated/plan.json"},
 	}},
 	"compare": {"reference batched --data_path R", "controller", map[string]heeded{
-		"seed_prefix":  {test: "TestSeedPrefix"},
+		"seed_prefix":  {more: "--seed_prefix other", says: "*"},
 		"inexact":      {more: "--inexact --keep k", says: "--keep keeps what engines do"},
 		"budget":       {more: "--budget 3", says: "--budget 3: want 0"},
 		"only":         {more: "--only none", says: "no rollout has such a name"},
 		"keep":         {test: "TestCompareKeep"},
+		"numpy1":       {why: "both sides have the rule, from where rollout has it, which shows it"},
 		"allow-absent": {test: "TestCompareStatus"},
 	}},
 	"replay": {"../../CASE --engines reference", "", map[string]heeded{
@@ -204,7 +205,10 @@ func TestFlags(t *testing.T) {
 			t.Run(name+" --"+flag.Name, func(t *testing.T) {
 				words := words
 				if family := flag.Tag.Get("family"); family == "classic" {
-					if line, ok = environmentFlags[flag.Name]; name == "bench" {
+					line, ok = environmentFlags[flag.Name]
+					if own, has := c.flags[flag.Name]; has {
+						line = own
+					} else if name == "bench" {
 						line = heeded{test: "TestBenchEnv"}
 					}
 					words = name + " --env Pendulum-v1 --num-envs 2 --steps 30"
