@@ -83,7 +83,7 @@ var commandFlags = map[string]struct {
 		"budget":       {more: "--budget 3", says: "--budget 3: want 0"},
 		"only":         {more: "--only none", says: "no rollout has such a name"},
 		"keep":         {test: "TestCompareKeep"},
-		"numpy1":       {why: "both sides have the rule, from where rollout has it, which shows it"},
+		"numpy1":       {why: "both sides have the rule, from where rollout takes it"},
 		"allow-absent": {test: "TestCompareStatus"},
 	}},
 	"replay": {"../../CASE --engines reference", "", map[string]heeded{
