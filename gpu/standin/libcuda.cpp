@@ -215,6 +215,15 @@ bool counts_at(CUdeviceptr p) {
   return p == reinterpret_cast<CUdeviceptr>(&lockstep_standin_counts);
 }
 
+// argument_size is how many bytes a kernel's argument has.
+size_t argument_size(const std::string &kernel) {
+  if (kernel.compare(0, 15, "lockstep_steps_") == 0 ||
+      kernel.compare(0, 15, "lockstep_reset_") == 0) {
+    return sizeof(lockstep::classic::Launch);
+  }
+  return kernel == "lockstep_observe" ? sizeof(lockstep::Observing) : sizeof(lockstep::Launch);
+}
+
 }  // namespace
 
 extern "C" {
@@ -508,12 +517,8 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int blocks, unsigned int, 
   const Function *f = reinterpret_cast<Function *>(function);
   if (static_cast<int>(shared) > f->shared) return CUDA_ERROR_INVALID_VALUE;
   lockstep_standin_counts[kLaunches]++;
-  // A kernel says how many bytes its argument has; here, those of the largest of its family.
-  const bool of_classic = f->name.compare(0, 15, "lockstep_steps_") == 0 ||
-                          f->name.compare(0, 15, "lockstep_reset_") == 0;
-  const std::string argument(
-      static_cast<const char *>(parameters[0]),
-      of_classic ? sizeof(lockstep::classic::Launch) : sizeof(lockstep::Launch));
+  // Exactly the kernel's argument is copied: behind it lies memory that is nobody's.
+  const std::string argument(static_cast<const char *>(parameters[0]), argument_size(f->name));
   if (fault("launch")) return then(stream, [](Device &) { return CUDA_ERROR_LAUNCH_FAILED; });
   if (fault("hang")) {
     return use([&](Device &) {
