@@ -79,8 +79,8 @@ func (c *compareCommand) sides(p *comparisons, options parity.CompareOptions) er
 	case traces && c.Only != "":
 		return errors.New("--only goes with engines and goldens, not with traces")
 	case recordings:
-		if err := p.env.passedOver("recordings", "num_segs", "profile", "seed_prefix", "no-cache",
-			"own", "controller", "pid", "pid-grid", "timeout", "sandbox", "memory"); err != nil {
+		names := append([]string{"num_segs", "profile"}, rolloutFlags...)
+		if err := p.env.passedOver("recordings", names...); err != nil {
 			return err
 		}
 		return c.goldens(p, options)
@@ -89,8 +89,7 @@ func (c *compareCommand) sides(p *comparisons, options parity.CompareOptions) er
 	case traces:
 		names := []string{"num_segs"}
 		if unknown(c.Want) && unknown(c.Got[0]) {
-			names = append(names, "seed_prefix", "no-cache", "workers", "own", "controller", "pid",
-				"pid-grid", "timeout", "sandbox", "memory")
+			names = append(append(names, "workers"), rolloutFlags...)
 		}
 		if err := p.env.passedOver("traces", names...); err != nil {
 			return err
@@ -98,6 +97,12 @@ func (c *compareCommand) sides(p *comparisons, options parity.CompareOptions) er
 		return c.traces(p, options)
 	}
 	return c.engines(p, options)
+}
+
+// rolloutFlags are the flags of what is simulated, which recordings and traces say themselves.
+var rolloutFlags = []string{
+	"seed_prefix", "no-cache", "own", "controller", "pid", "pid-grid", "timeout", "sandbox",
+	"memory",
 }
 
 // passedOver refuses flags that are given and would be passed over, since what is compared says

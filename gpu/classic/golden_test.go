@@ -7,7 +7,7 @@ import (
 	"lockstep/classic"
 	golden "lockstep/golden/classic"
 	kernelsources "lockstep/gpu/internal/kernels/classic"
-	"lockstep/gpu/internal/module/classic"
+	module "lockstep/gpu/internal/module/classic"
 	"lockstep/internal/kernelhash"
 	"lockstep/internal/simtest"
 	"lockstep/internal/want"

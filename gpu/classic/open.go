@@ -7,7 +7,7 @@ import (
 	"lockstep/gpu/internal/driver/cuda"
 	"lockstep/gpu/internal/driver/emulated"
 	"lockstep/gpu/internal/kernels/classic"
-	"lockstep/gpu/internal/module/classic"
+	module "lockstep/gpu/internal/module/classic"
 	"lockstep/gpu/internal/translate"
 )
 

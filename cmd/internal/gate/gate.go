@@ -456,8 +456,7 @@ func kernelSource(file string) bool {
 }
 
 func compiled(file string) bool {
-	return kernelSource(file) || strings.HasPrefix(file, "gpu/internal/module/") ||
-		strings.HasPrefix(file, "gpu/internal/module/classic/")
+	return kernelSource(file) || strings.HasPrefix(file, "gpu/internal/module/")
 }
 
 // documentation is the short pass.
@@ -647,7 +646,7 @@ var targets = []struct {
 	},
 	{
 		kernelsCheck, "The CUDA kernels are what nvcc makes of their sources.", true,
-		[]string{"gpu/internal/module", "gpu/internal/module/classic", "gpu/internal/kernels"}, "",
+		[]string{"gpu/internal/module", "gpu/internal/kernels"}, "",
 	},
 	{
 		"test-compiled",

@@ -83,12 +83,13 @@ func Listing() (string, error) { return texts.listing() }
 
 // texts unpack each once.
 var texts = struct{ ptx, cubin, listing func() (string, error) }{
-	sync.OnceValues(func() (string, error) { return unpack(ptx) }),
-	sync.OnceValues(func() (string, error) { return unpack(cubin) }),
-	sync.OnceValues(func() (string, error) { return unpack(listing) }),
+	sync.OnceValues(func() (string, error) { return Unpack(ptx) }),
+	sync.OnceValues(func() (string, error) { return Unpack(cubin) }),
+	sync.OnceValues(func() (string, error) { return Unpack(listing) }),
 }
 
-func unpack(data []byte) (string, error) {
+// Unpack returns the text of a compressed file of compiled kernels.
+func Unpack(data []byte) (string, error) {
 	r, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
 		return "", fmt.Errorf("compiled kernels: %w", err)

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"lockstep/gpu/internal/module"
-	classic "lockstep/gpu/internal/module/classic"
+	"lockstep/gpu/internal/module/classic"
 	"lockstep/internal/want"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"lockstep/gpu/internal/module"
-	classic "lockstep/gpu/internal/module/classic"
+	"lockstep/gpu/internal/module/classic"
 )
 
 // A balance is what machine code has of an operation, and of which PTX instructions: each

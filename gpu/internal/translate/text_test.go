@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"lockstep/gpu/internal/module"
-	classic "lockstep/gpu/internal/module/classic"
+	"lockstep/gpu/internal/module/classic"
 	"lockstep/internal/simtest"
 )
 

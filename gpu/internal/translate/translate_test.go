@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"lockstep/gpu/internal/module"
-	classic "lockstep/gpu/internal/module/classic"
+	"lockstep/gpu/internal/module/classic"
 	"lockstep/gpu/internal/translate"
 )
 

@@ -1,14 +1,13 @@
-// Package module holds the compiled kernels of classic control. `make kernels` writes them, the
+// Package classic holds the compiled kernels of classic control. `make kernels` writes them, the
 // compiler's report beside them (report.txt), and the hash of the sources that it compiled.
-package module
+package classic
 
 import (
-	"bytes"
-	"compress/gzip"
 	_ "embed"
-	"io"
 	"strings"
 	"sync"
+
+	"lockstep/gpu/internal/module"
 )
 
 //go:embed classic.ptx.gz
@@ -37,16 +36,7 @@ func Listing() (string, error) { return texts.listing() }
 
 // texts unpack each once.
 var texts = struct{ ptx, cubin, listing func() (string, error) }{
-	sync.OnceValues(func() (string, error) { return unpack(ptx) }),
-	sync.OnceValues(func() (string, error) { return unpack(cubin) }),
-	sync.OnceValues(func() (string, error) { return unpack(listing) }),
-}
-
-func unpack(data []byte) (string, error) {
-	z, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		return "", err
-	}
-	text, err := io.ReadAll(z)
-	return string(text), err
+	sync.OnceValues(func() (string, error) { return module.Unpack(ptx) }),
+	sync.OnceValues(func() (string, error) { return module.Unpack(cubin) }),
+	sync.OnceValues(func() (string, error) { return module.Unpack(listing) }),
 }
