@@ -235,7 +235,7 @@ func (s *Simulator) Version() string { return s.version }
 
 // inside says what computes: the library's version and hash.
 func inside(version, library string) string {
-	sum, err := fileio.SHA256(library)
+	sum, err := ortlib.SHA256(library)
 	if err != nil {
 		return err.Error()
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"sync"
 
 	"lockstep/internal/fileio"
 )
@@ -65,7 +66,7 @@ func Find() (string, error) {
 	}
 	pinned, _ := Pinned()
 	for _, path := range fileio.CacheDirs(cacheNames...) {
-		if sum, err := fileio.SHA256(path); err == nil && sum == pinned.SHA256 {
+		if sum, err := SHA256(path); err == nil && sum == pinned.SHA256 {
 			return path, nil
 		}
 	}
@@ -73,7 +74,7 @@ func Find() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("no ONNX Runtime: %w; %s", err, hint)
 	}
-	switch sum, err := fileio.SHA256(path); {
+	switch sum, err := SHA256(path); {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("no ONNX Runtime on this machine: %s", hint)
 	case err != nil:
@@ -84,6 +85,36 @@ func Find() (string, error) {
 		)
 	}
 }
+
+// SHA256 is that of a file, read again only if the file is another than it was, or was written
+// since: a library has some 20 MB, and each simulator that is opened asks for it.
+func SHA256(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fileio.SHA256(path)
+	}
+	if known, ok := read.Load(path); ok && known.(hashed).is(info) {
+		return known.(hashed).sum, nil
+	}
+	sum, err := fileio.SHA256(path)
+	if err == nil {
+		read.Store(path, hashed{info, sum})
+	}
+	return sum, err
+}
+
+// A hashed file is as it was found before it was read.
+type hashed struct {
+	os.FileInfo
+	sum string
+}
+
+func (h hashed) is(now os.FileInfo) bool {
+	return os.SameFile(h.FileInfo, now) && h.Size() == now.Size() &&
+		h.ModTime().Equal(now.ModTime())
+}
+
+var read sync.Map // of paths, to what is hashed
 
 // Check refuses what is not a whole shared library for this CPU that exports
 // ONNX Runtime's entry point. It runs no code of the file. On systems whose
