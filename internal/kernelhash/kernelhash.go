@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Sources is the hash of all that a GPU's kernels are made of: the names of the files
@@ -27,26 +28,48 @@ func Sources(sources fs.FS) (string, error) {
 		names = append(names, found...)
 	}
 	slices.Sort(names)
-	plain, seen := make([]string, len(names)), make([]string, len(names))
-	located := false
+	plain := make([]string, len(names))
 	for i, name := range names {
 		data, err := fs.ReadFile(sources, name)
 		if err != nil {
 			return "", err
 		}
-		var asks bool
 		plain[i] = string(data)
-		seen[i], asks = see(plain[i])
+	}
+	of := hash(names, plain)
+	if known, ok := known.Load(of); ok {
+		return known.(string), nil
+	}
+	sum := hash(names, compiled(plain))
+	known.Store(of, sum)
+	return sum, nil
+}
+
+// known are results by the hash of the files as they are: to see what a compiler sees takes
+// longer than all else that opening an emulated device does.
+var known sync.Map
+
+// compiled is what a compiler sees of files.
+func compiled(plain []string) []string {
+	seen, located := make([]string, len(plain)), false
+	for i, text := range plain {
+		var asks bool
+		seen[i], asks = see(text)
 		located = located || asks
 	}
 	if located { // a macro of one file may be used in any other
-		seen = plain
+		return plain
 	}
+	return seen
+}
+
+// hash is of the names of files and of texts of them, in order.
+func hash(names, texts []string) string {
 	h := sha256.New()
 	for i, name := range names {
-		fmt.Fprintf(h, "%s %d\n%s", path.Base(name), len(seen[i]), seen[i])
+		fmt.Fprintf(h, "%s %d\n%s", path.Base(name), len(texts[i]), texts[i])
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // token is one of C++, or what stands between two: white space, a comment, an end of a
