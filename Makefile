@@ -264,11 +264,10 @@ fuzz: ## run every fuzz target for FUZZTIME each
 		$(GO) test $$p -fuzz "^$${n%:*}\$$" -fuzztime $(FUZZTIME) || exit 1; done
 
 # Calls in any order, of both families, of which make test runs a few; see TestHistory.
-histories: HISTORIES ?= 10000
-
 .PHONY: histories
 histories: ## any calls in any order, HISTORIES of them; every call has come after every other
 	$(GO) test ./fuzz -count=1 -timeout 4h -run '^Test(Classic|History(OnDevice)?)$$' -rapid.checks=$(HISTORIES) $(TESTFLAGS)
+histories: HISTORIES ?= 10000
 
 histories-python: HISTORIES ?= 1000
 

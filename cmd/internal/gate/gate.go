@@ -423,10 +423,15 @@ func skippedFolder(name string) bool {
 		name != "." && name[0] == '.'
 }
 
+// everything reports whether all is to be tested.
+func (g *run) everything() bool {
+	return g.All || slices.Contains(g.change.Packages, everyPackage)
+}
+
 // untouched says why a target need not run, or nothing: of are folders, with all below them,
 // of packages whose tests it runs or whose program it makes. "." is the root's package alone.
 func (g *run) untouched(ctx context.Context, name string, of []string) string {
-	if g.All || of == nil || slices.Contains(g.change.Packages, everyPackage) {
+	if of == nil || g.everything() {
 		return ""
 	}
 	if name == kernelsCheck && slices.ContainsFunc(g.change.Files, compiled) &&
@@ -623,6 +628,10 @@ var targets = []struct {
 		[]string{"fuzz", "routefile", "snapshotfile", "internal"}, "",
 	},
 	{
+		"histories", "Calls that nobody wrote down, in any order, of both families.", true,
+		[]string{"fuzz"}, "fuzz",
+	},
+	{
 		"test-python", "The Python package, its linters and tests.", false,
 		[]string{"cmd/internal/native", "python", "cmd/lockstep"}, "",
 	},
@@ -659,6 +668,9 @@ var targets = []struct {
 	},
 }
 
+// fewer is how a target runs fewer cases: where a change concerns it, but not everything.
+var fewer = map[string]string{"histories": "HISTORIES=1000"}
+
 // kernelsCheck takes minutes, and nothing but what the compiler sees can change its outcome.
 const kernelsCheck = "kernels-check"
 
@@ -670,6 +682,10 @@ func (g *run) target(ctx context.Context, c *verdict.Check, name string, passing
 	var leftOut []verdict.CheckCase
 	var tests testRuns
 	words := []string{"make", "--no-print-directory", name}
+	if less, ok := fewer[name]; ok && !g.everything() {
+		words = append(words, less)
+		c.Note = less
+	}
 	if len(passing) > 0 {
 		words = append(words, "TESTFLAGS=-json")
 	}

@@ -939,6 +939,43 @@ func TestTargetTests(t *testing.T) {
 	}
 }
 
+// TestTargetFewer: a target that has fewer cases where not everything has changed says so; all
+// that decides how many is in the Makefile.
+func TestTargetFewer(t *testing.T) {
+	data, err := os.ReadFile("../../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, less := range fewer {
+		variable, _, _ := strings.Cut(less, "=")
+		if !strings.Contains(string(data), "\n"+name+": "+variable+" ?= ") {
+			t.Errorf("%s: the Makefile has no default for %s", name, variable)
+		}
+		root := t.TempDir()
+		write(t, root, "Makefile", name+":\n\t@echo $("+variable+") > of\n"+name+": "+variable+
+			" ?= all\n")
+		for want, g := range map[string]*run{
+			strings.TrimPrefix(less, variable+"="): {
+				change: verdict.Change{Packages: []string{"batched"}},
+			},
+			"all":  {change: verdict.Change{Packages: []string{everyPackage}}},
+			"all ": {Config: Config{All: true}},
+		} {
+			g.Root, g.env = root, os.Environ()
+			var c verdict.Check
+			if err := g.target(t.Context(), &c, name, nil); err != nil {
+				t.Fatal(err)
+			}
+			of, err := os.ReadFile(filepath.Join(root, "of"))
+			want = strings.TrimSpace(want)
+			if got := strings.TrimSpace(string(of)); err != nil || got != want ||
+				(c.Note == less) != (want != "all") {
+				t.Errorf("%s: %s cases, %v, and the note %q; want %s", name, got, err, c.Note, want)
+			}
+		}
+	}
+}
+
 // TestTargetFlags: the targets whose tests must pass hand TESTFLAGS to every go test.
 func TestTargetFlags(t *testing.T) {
 	data, err := os.ReadFile("../../../Makefile")
