@@ -5,9 +5,13 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"lockstep"
+	"lockstep/gpu"
 	"lockstep/internal/f32"
 )
 
@@ -93,24 +97,11 @@ var entries = map[string]func(t *testing.T, s lockstep.Implementation, jobs []lo
 // snapshotAt is a step behind the warm-up.
 const snapshotAt = lockstep.ControlStartIdx + 1
 
-// TestOptions: however an engine is opened, all ways to its results give the same.
+// TestOptions: however an engine is opened, all ways to its results give the same; and it is opened
+// as it was asked: of each field of Config that it has a use for it shows another where another is
+// given.
 func TestOptions(t *testing.T) {
 	common := config(t)
-	covered := map[string]bool{
-		"Model":   true,
-		"Profile": true,
-		"Stream":  true,
-	} // the last is of a GPU's
-	for _, o := range options {
-		for i := range reflect.TypeFor[Config]().NumField() {
-			if !reflect.ValueOf(o).Field(i).IsZero() {
-				covered[reflect.TypeFor[Config]().Field(i).Name] = true
-			}
-		}
-	}
-	if n := reflect.TypeFor[Config]().NumField(); len(covered) != n {
-		t.Errorf("of %d options of engines these are tried: %v", n, covered)
-	}
 	routes := policyRoutes(t, 2)
 	list := somePolicies(t, routes, 6)
 	jobs := []lockstep.Job{
@@ -127,7 +118,8 @@ func TestOptions(t *testing.T) {
 	}
 	for _, e := range Checked() {
 		t.Run(e.Name, func(t *testing.T) {
-			first := e.ForTest(t, common)
+			first, said := e.ForTest(t, common), said{}
+			said.add(t, e, first, common)
 			shot := snap(t, planner(t, first, jobs, snapshotAt))
 			want := map[string]string{}
 			for name, entry := range entries {
@@ -143,6 +135,7 @@ func TestOptions(t *testing.T) {
 				}
 				o.Model, o.Profile = common.Model, common.Profile
 				s := e.ForTest(t, o)
+				said.add(t, e, s, o)
 				for way, entry := range entries {
 					t.Run(name+"/"+way, func(t *testing.T) {
 						if got := entry(t, s, jobs, shot); got != want[way] {
@@ -151,6 +144,12 @@ func TestOptions(t *testing.T) {
 					})
 				}
 			}
+			another := common
+			another.Profile.CSV = 1 - common.Profile.CSV
+			said.add(t, e, e.ForTest(t, another), another)
+			said.refused(e, common, "Model", "another.onnx")
+			said.refused(e, common, "Kernels", "none")
+			said.hold(t, e)
 		})
 	}
 }
@@ -164,4 +163,148 @@ func cutRoute(r *lockstep.Route, rows int) *lockstep.Route {
 		*column = (*column)[:rows]
 	}
 	return &cut
+}
+
+// shown is how engines that have a use for a field of Config show what they were opened with. Those
+// that are not named have none. It is held to say another thing where the field is another.
+var shown = map[string]map[string]func(*testing.T, lockstep.Implementation, Config) string{
+	"Model": by(func(s lockstep.Implementation) string { return s.About().Model },
+		"reference", "emulated", "onnxruntime", "batched"),
+	"Profile": by(func(s lockstep.Implementation) string { return s.Profile().String() },
+		"reference", "emulated", "onnxruntime", "batched"),
+	"Workers": {
+		"emulated": func(t *testing.T, s lockstep.Implementation, _ Config) string {
+			info, err := s.(*gpu.Simulator).Info()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return fmt.Sprint(info.Multiprocessors)
+		},
+		"onnxruntime": crowded, "batched": crowded,
+	},
+	"Chunk": by(func(s lockstep.Implementation) string {
+		return fmt.Sprint(s.(interface{ Cuts() []int }).Cuts())
+	}, "emulated", "onnxruntime", "batched"),
+	"Timed": by(func(s lockstep.Implementation) string { // of the weights
+		return fmt.Sprint(s.(*gpu.Simulator).Stats().Upload > 0)
+	}, "emulated"),
+	"Stream": nil, // a GPU's: TestSharedStream of gpu/internal/driver/cuda, where there is one
+	"Kernels": by(func(s lockstep.Implementation) string { return s.About().Kernels },
+		"reference", "batched"),
+	"Shuffled": by(func(s lockstep.Implementation) string { // no result may show it
+		return fmt.Sprint(inside(reflect.ValueOf(s), "Order", 12))
+	}, "emulated"),
+}
+
+// said is what an engine has shown, by field.
+type said map[string]map[string]bool
+
+// add has an engine show what it was opened with, of the fields that are not as they are by
+// default.
+func (s said) add(t *testing.T, e Engine, sim lockstep.Implementation, c Config) {
+	t.Helper()
+	for field, by := range shown {
+		show := by[e.Name]
+		if show == nil || field == "Workers" && c.Workers == 0 { // as many as there are cores
+			continue
+		}
+		if s[field] == nil {
+			s[field] = map[string]bool{}
+		}
+		s[field][show(t, sim, c)] = true
+	}
+}
+
+// refused adds what an engine refuses by its name.
+func (s said) refused(e Engine, c Config, field, value string) {
+	reflect.ValueOf(&c).Elem().FieldByName(field).SetString(value)
+	_, err := e.Open(c)
+	if s[field] != nil && err != nil && strings.Contains(err.Error(), value) {
+		s[field][value] = true
+	}
+}
+
+// hold fails for each field of Config of which an engine has shown one value alone, and for one
+// that is new.
+func (s said) hold(t *testing.T, e Engine) {
+	t.Helper()
+	for i := range reflect.TypeFor[Config]().NumField() {
+		field := reflect.TypeFor[Config]().Field(i).Name
+		by, ok := shown[field]
+		if !ok {
+			t.Errorf("%s: this test does not know how engines show it", field)
+		}
+		if by[e.Name] != nil && len(s[field]) < 2 {
+			t.Errorf("%s: whatever it is, the engine shows %v", field, s[field])
+		}
+	}
+}
+
+// by is one way for engines to show a setting.
+func by(show func(lockstep.Implementation) string, names ...string) (
+	all map[string]func(*testing.T, lockstep.Implementation, Config) string,
+) {
+	all = map[string]func(*testing.T, lockstep.Implementation, Config) string{}
+	for _, name := range names {
+		all[name] = func(_ *testing.T, s lockstep.Implementation, _ Config) string {
+			return show(s)
+		}
+	}
+	return all
+}
+
+// inside is the first field of that name behind so many pointers, interfaces and structs.
+func inside(v reflect.Value, name string, depth int) (found reflect.Value) {
+	switch {
+	case depth == 0:
+	case v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface:
+		return inside(v.Elem(), name, depth-1)
+	case v.Kind() == reflect.Struct:
+		if found = v.FieldByName(name); found.IsValid() {
+			return found
+		}
+		for i := 0; i < v.NumField() && !found.IsValid(); i++ {
+			found = inside(v.Field(i), name, depth-1)
+		}
+	}
+	return found
+}
+
+// crowd is how many rollouts crowded has.
+const crowd = 3
+
+// crowded is how many rollouts met at their first step: all that are computed at one time, or none.
+func crowded(t *testing.T, s lockstep.Implementation, c Config) string {
+	patience := 10 * time.Second
+	if c.Workers == 1 { // nobody comes
+		patience = 30 * time.Millisecond
+	}
+	var came atomic.Int32
+	all := make(chan struct{})
+	jobs := make([]lockstep.Job, crowd)
+	for i := range jobs {
+		jobs[i].Route = cutRoute(policyRoutes(t, 1)[0], lockstep.MinRows)
+		jobs[i].Policy = lockstep.Zero{}
+		jobs[i].Observe = func(s *lockstep.Step) {
+			if s.Index > lockstep.ContextLength {
+				return
+			}
+			if came.Add(1) == crowd {
+				close(all)
+			}
+			select {
+			case <-all:
+			case <-time.After(patience):
+				came.Add(-1) // and leaves before others may come
+			}
+		}
+	}
+	for i, r := range s.Simulate(t.Context(), jobs, lockstep.Options{
+		Shortcuts: lockstep.CostOnly,
+	}) {
+		if r.Err != nil {
+			t.Fatal(i, r.Err)
+		}
+	}
+	return fmt.Sprint(came.Load())
 }
