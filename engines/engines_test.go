@@ -3,6 +3,7 @@ package engines
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -54,6 +55,33 @@ func TestIdentity(t *testing.T) {
 	}
 	if Reference().Want != nil || Reference().ByLibrary || Reference().Slow {
 		t.Error("the reference must run everywhere, in any profile")
+	}
+}
+
+// TestLists: what the two lists say of an engine of one name is the same, but for the folder,
+// and it is so that what is asked for by nobody does not run.
+func TestLists(t *testing.T) {
+	said := func(w *want.Want, slow, compiled bool) string {
+		if w == nil {
+			w = &want.Want{Name: "nothing"}
+		}
+		return fmt.Sprintf("wants %s, slow %t, compiled %t", w.Name, slow, compiled)
+	}
+	of := map[string]string{}
+	for _, e := range All() {
+		of[e.Name] = said(e.Want, e.Slow, e.Compiled)
+		if e.Compiled && !e.Slow || e.Compiled != (e.Folder == "gpu/internal/translate") {
+			t.Errorf("%s of %s: %s", e.Name, e.Folder, of[e.Name])
+		}
+	}
+	for _, m := range Classic().All() {
+		if got := said(m.Want, m.Slow, m.Compiled); got != of[m.Name] {
+			t.Errorf("classic %s %s; of tinyphysics it %s", m.Name, got, of[m.Name])
+		}
+		if m.Compiled != (m.Folder == "gpu/internal/translate") ||
+			!m.Compiled && filepath.Base(m.Folder) != "classic" {
+			t.Errorf("classic %s is of %s", m.Name, m.Folder)
+		}
 	}
 }
 
