@@ -168,6 +168,19 @@ func TestExperience(t *testing.T) {
 	if _, err := lockstep.NewExperience([]lockstep.Job{{Policy: lockstep.Zero{}}}); err == nil {
 		t.Error("zero leaves something to train with")
 	}
+	roll, err := lockstep.NewSeeing([]lockstep.Seen{{Of: lockstep.SourceRoll, Unit: 1}},
+		layers(0.1, 1, 2), 0.25)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := append(slices.Clone(jobs), lockstep.Job{Route: rows(101), Policy: roll})
+	if _, err := lockstep.NewExperience(other[2:]); err == nil ||
+		!strings.HasPrefix(err.Error(), "job 1: policy ") {
+		t.Errorf("networks that observe other things: %v", err)
+	}
+	if _, err := lockstep.NewExperience(other[3:]); err != nil {
+		t.Errorf("one network: %v", err)
+	}
 	taught := []lockstep.Job{{Policy: e.Jobs[0].Policy, Teacher: &lockstep.Trajectory{}}}
 	if _, err := lockstep.NewExperience(taught); err == nil ||
 		!strings.Contains(err.Error(), "job 0: it has a teacher") {
@@ -274,16 +287,20 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// holdGain: a gain that smooths or leaks is 0 at least, any other has no least value, and D begins
-// where the challenge's does.
+// holdGain: a gain that smooths or leaks is 0 at least, any other has no least value; P, I and D
+// begin where the challenge's do, what is added to them at 0, and each is searched around there.
 func holdGain(t *testing.T, kind string, g lockstep.Gain) {
 	t.Helper()
-	least := math.Inf(-1)
-	if g.Name == "smooth" || g.Name == "leak" {
-		least = 0
+	least, start := math.Inf(-1), 0.0
+	switch i := strings.Index("PID", g.Name); {
+	case g.Name == "smooth" || g.Name == "leak":
+		least, start = 0, g.Start
+	case i >= 0:
+		start = lockstep.DefaultPID().Gains()[i]
 	}
-	if g.Low != least || g.Name == "D" && g.Start != -0.053 {
-		t.Errorf("%s: gain %s begins at %v, not below %v", kind, g.Name, g.Start, g.Low)
+	if g.Low != least || g.Start != start || !(g.Start < g.High && g.Width > 0) {
+		t.Errorf("%s: gain %s begins at %v, %v wide, between %v and %v; want it to begin at %v, "+
+			"and %v below", kind, g.Name, g.Start, g.Width, g.Low, g.High, start, least)
 	}
 }
 
@@ -298,6 +315,12 @@ func TestNetworkLimits(t *testing.T) {
 		return l
 	}
 	const half = math.MaxFloat32 / 2
+	// seeing is one whose sum is half of the largest number, where an input has its limit.
+	seeing := func(edge float32) []lockstep.Layer {
+		l := largest(math.Nextafter32(half-lockstep.ObservationLimit*0x1p123, edge))
+		l[0].Weights[256+7] = -0x1p123
+		return l
+	}
 	for _, c := range []struct {
 		name   string
 		layers []lockstep.Layer
@@ -312,6 +335,8 @@ func TestNetworkLimits(t *testing.T) {
 		{"a scale of 0", deep(1), 0, false},
 		{"the least scale", deep(1), math.SmallestNonzeroFloat64, true},
 		{"the largest sum", largest(half), 1, true},
+		{"the largest sum of what is seen", seeing(0), 1, true},
+		{"too large a sum of what is seen", seeing(math.MaxFloat32), 1, false},
 		{"too large a sum", largest(math.Nextafter32(half, math.MaxFloat32)), 1, false},
 	} {
 		if _, err := lockstep.NewNetwork(c.layers, c.scale); (err == nil) != c.fits {

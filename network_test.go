@@ -2,6 +2,7 @@ package lockstep_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -50,6 +51,25 @@ func TestSeen(t *testing.T) {
 		}
 	}
 	seeingNetworks(t)
+}
+
+// TestSeenNumbers: what is subtracted and what divides are finite, and nothing is divided by 0.
+func TestSeenNumbers(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	for _, c := range []struct {
+		shift, unit float64
+		fits        bool
+	}{
+		{-2, -0.5, true}, {0, 0, false}, {nan, 1, false}, {0, nan, false}, {inf, 1, false},
+		{-inf, 1, false}, {0, inf, false}, {0, -inf, false}, {math.MaxFloat64, 1, true},
+	} {
+		_, err := lockstep.NewSeeing(
+			[]lockstep.Seen{{Of: lockstep.SourceRoll, Shift: c.shift, Unit: c.unit}},
+			layers(0.1, 1, 2), 0.25)
+		if (err == nil) != c.fits {
+			t.Errorf("(roll[0] - %v) / %v: %v", c.shift, c.unit, err)
+		}
+	}
 }
 
 // seeingNetworks: a network is made of what can be seen alone, has a name of its own for what it

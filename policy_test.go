@@ -1,8 +1,10 @@
 package lockstep_test
 
 import (
+	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -72,10 +74,14 @@ func TestPolicyErrors(t *testing.T) {
 		err.Error() != `route "b": 399 actions, want 400` {
 		t.Error(err)
 	}
-	actions[7] = math.NaN()
-	if _, err := lockstep.NewTable(map[string][]float64{"a": actions}); err == nil ||
-		err.Error() != `route "a": the action at step 107 is NaN, want a finite number` {
-		t.Error(err)
+	for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		actions[7] = x
+		want := fmt.Sprintf(
+			`route "a": the action at step 107 is %v, want a finite number`, x)
+		if _, err := lockstep.NewTable(map[string][]float64{"a": actions}); err == nil ||
+			err.Error() != want {
+			t.Error(err)
+		}
 	}
 }
 
@@ -146,6 +152,16 @@ func TestCheckPolicy(t *testing.T) {
 	} {
 		if err := (&lockstep.Job{Route: route, Policy: p}).Check(0); err != nil {
 			t.Errorf("%v: %v", p, err)
+		}
+	}
+}
+
+// TestBatchStep: a step of so many routes has so many elements of each kind.
+func TestBatchStep(t *testing.T) {
+	s := reflect.ValueOf(lockstep.NewBatchStep(3)).Elem()
+	for i := range s.NumField() {
+		if f := s.Field(i); f.Kind() == reflect.Slice && f.Len() != 3 {
+			t.Errorf("3 routes have %d of %s", f.Len(), s.Type().Field(i).Name)
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package lockstep_test
 
 import (
+	"fmt"
+	"math"
 	"testing"
 
 	"lockstep"
@@ -29,6 +31,47 @@ func TestFuturePlan(t *testing.T) {
 				r.TargetLataccel[c.step+1],
 			)
 		}
+	}
+}
+
+// TestRouteSHA256: routes that differ in any bit, or in where a column ends, are told apart, and
+// routes of two names are not.
+func TestRouteSHA256(t *testing.T) {
+	of := map[string]string{} // which route, by hash
+	hold := func(name string, edit func(r *lockstep.Route)) {
+		t.Helper()
+		r := rows(3)
+		for i, column := range r.Columns() {
+			(*column)[1] = float64(i + 1)
+		}
+		edit(r)
+		sum := r.SHA256()
+		if other, taken := of[sum]; taken || len(sum) != 64 {
+			t.Errorf("%s has the hash %s of %s", name, sum, other)
+		}
+		of[sum] = name
+	}
+	hold("the route", func(*lockstep.Route) {})
+	for i := range 5 {
+		for row := range 3 {
+			hold(fmt.Sprintf("one with -0 or -%d in column %d", i+1, i), func(r *lockstep.Route) {
+				x := &(*r.Columns()[i])[row]
+				*x = math.Float64frombits(math.Float64bits(*x) ^ 1<<63)
+			})
+		}
+		hold(fmt.Sprintf("one with less of column %d", i), func(r *lockstep.Route) {
+			c := r.Columns()[i]
+			*c = (*c)[:2]
+		})
+		hold(fmt.Sprintf("one whose column %d has a row of the next", i), func(r *lockstep.Route) {
+			c, next := r.Columns()[i], r.Columns()[(i+1)%5]
+			*c, *next = append(*c, (*next)[0]), (*next)[1:]
+		})
+	}
+	r := rows(3)
+	before := r.SHA256()
+	if r.Name, r.Seed = "other", 9; r.SHA256() != before {
+		t.Error("a route of another name has other columns")
 	}
 }
 

@@ -76,6 +76,14 @@ func TestCandidates(t *testing.T) {
 		part.Rollouts[2].Route != "a" {
 		t.Errorf("own noise: %+v of %+v, %v", own, part, err)
 	}
+	given, have := jobs(), make([]float64, 90)
+	given[0].Draws, given[0].Expected = have, true
+	kept, _, err := lockstep.Candidates(
+		given, snapshot(), index, lockstep.Noise{Kind: lockstep.RouteNoise})
+	if err != nil || len(kept[1].Draws) != 90 || &kept[1].Draws[0] != &have[0] ||
+		!kept[1].Expected || kept[0].Draws != nil || kept[0].Expected {
+		t.Errorf("draws that are given: %+v, %v", kept, err)
+	}
 	seeded, _, err := fork(lockstep.Noise{Kind: lockstep.SeededNoise, Seeds: []uint32{1, 2, 2}})
 	if err != nil || seeded[2].Draws[0] != lockstep.Draws(2, 1)[0] || len(seeded[2].Draws) != 90 {
 		t.Errorf("seeded noise: %v", err)

@@ -50,6 +50,7 @@ func Hold(t *testing.T, f Functions) {
 	if f.Forward != nil {
 		t.Run("network", func(t *testing.T) { holdNetwork(t, f) })
 	}
+	t.Run("scalars", func(t *testing.T) { holdScalars(t, f) })
 	for _, route := range []string{"00000", "04959"} {
 		t.Run("observation/"+route, func(t *testing.T) { holdObservation(t, f, route) })
 	}
@@ -164,6 +165,51 @@ func holdObservation(t *testing.T, f Functions, route string) {
 				math.Float32bits(want) {
 				t.Fatalf("step %d, %s: %v, want %v", step, lockstep.ObservationElement(k), x, want)
 			}
+		}
+	}
+}
+
+// holdScalars: what of an observation is divided by the speed, and what grip is left, on both sides
+// of their bounds; what is NaN is named, and not what is made of it.
+func holdScalars(t *testing.T, f Functions) {
+	const step = lockstep.ControlStartIdx + 1
+	for _, c := range []struct {
+		target, roll, v, a, lataccel float64
+		curvature, grip, left        float64
+		missing                      int // the first element that is NaN, or 0
+	}{
+		{target: 1, roll: 0.5, v: 8, a: 3.5, curvature: 0.5 / 64, grip: 0.5, left: 0.5},
+		{target: 0.0625, v: 0.5, a: -7, curvature: 0.0625, grip: 1},
+		{target: 0.0625, v: 1, lataccel: -7, curvature: 0.0625, grip: 1},
+		{target: 0.0625, v: -2, a: 14, curvature: 0.0625 / 4, grip: 2},
+		{target: 0.0625, lataccel: 3, a: 4, curvature: 0.0625, grip: 5.0 / 7, left: 2.0 / 7},
+		{target: 0.0625, v: math.NaN(), curvature: 0.0625, left: 1, missing: 6},
+		{target: 0.0625, a: math.NaN(), curvature: 0.0625, missing: 7},
+		{lataccel: math.NaN(), missing: 1},
+		{roll: math.NaN(), missing: 3},
+	} {
+		r, o := &lockstep.Route{Name: "scalars"}, make([]float32, lockstep.ObservationSize)
+		for _, column := range r.Columns() {
+			*column = make([]float64, step+2)
+		}
+		r.TargetLataccel[step], r.RollLataccel[step] = c.target, c.roll
+		r.VEgo[step], r.AEgo[step] = c.v, c.a
+		lataccel := make([]float64, step)
+		lataccel[step-1] = c.lataccel
+		err := f.Observe(o, r, step, lataccel, make([]float64, step))
+		if c.missing > 0 {
+			at := slices.IndexFunc(o, func(x float32) bool { return x != x })
+			want := lockstep.ObservationElement(c.missing) + " is NaN"
+			if at != c.missing || err != nil && err.Error() != want {
+				t.Errorf("%+v: element %d is NaN, %v; want %s", c, at, err, want)
+			}
+			continue
+		}
+		got := [3]float32{o[3], o[14], o[15]}
+		want := [3]float32{float32(c.curvature / 0.02), float32(c.grip), float32(c.left)}
+		if err != nil || got != want {
+			t.Errorf("%+v: target curvature, grip and grip left are %v, want %v: %v", c, got, want,
+				err)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"go/constant"
 	"go/token"
 	"go/types"
+	"path"
 	"strings"
 )
 
@@ -212,7 +213,7 @@ func (r *rewriter) arguments(n *ast.CallExpr) {
 		last--
 	}
 	for i := range max(last, 0) {
-		if (i > 0 || !commuting[name]) && !r.printed(n, i) {
+		if (i > 0 || !commuting[path.Base(name)]) && !r.printed(n, i) {
 			r.exchange(n.Args[i], n.Args[i+1])
 		}
 	}
@@ -266,8 +267,8 @@ func (r *rewriter) exchange(a, b ast.Expr) {
 
 // commuting are functions whose first two arguments are factors, or terms of a sum.
 var commuting = map[string]bool{
-	"math.FMA": true, "math/bits.Add32": true, "math/bits.Add64": true, "math/bits.Mul32": true,
-	"math/bits.Mul64": true,
+	"math.FMA": true, "f32.FMA": true, "f32.fmaRare": true, "classic.fma32": true,
+	"bits.Add32": true, "bits.Add64": true, "bits.Mul32": true, "bits.Mul64": true,
 }
 
 // printed is whether an argument is one of so many of any type.
