@@ -272,7 +272,8 @@ func NewTable(actions map[string][]float64) (*Table, error) {
 
 // Custom is a controller of the caller's own. New makes one for each job, so
 // that no state is shared between routes; it may be called from several
-// goroutines at once.
+// goroutines at once. One that makes nil, or a nil pointer, fails its job before the first step;
+// and so does a Batch.
 type Custom struct {
 	Name string
 	New  func() Controller

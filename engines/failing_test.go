@@ -75,6 +75,11 @@ func failings(last int) (all []failing) {
 	}, both(at(0)+"it is broken"))
 	const nobody = "the policy made no controller"
 	custom("no controller", func() lockstep.Controller { return nil }, both(at(0)+nobody))
+	custom("nil pointer", func() lockstep.Controller { return (*failingAt)(nil) },
+		both(at(0)+nobody))
+	batch("nil pointer of a batch", func([]*lockstep.Route) (lockstep.BatchController, error) {
+		return (*failingBatch)(nil), nil
+	}, both(at(0)+nobody))
 	batch("no batch controller", func([]*lockstep.Route) (lockstep.BatchController, error) {
 		return nil, nil
 	}, both(at(0)+nobody))

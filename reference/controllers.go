@@ -30,13 +30,13 @@ func newController(
 		return table{p.Actions[job.Route.Name]}, none, nil
 	case lockstep.Custom:
 		c := p.New()
-		if c == nil {
+		if guard.Nobody(c) {
 			return nil, none, errNotMade
 		}
 		return c, none, nil
 	case *lockstep.Batch:
 		c, err := p.New([]*lockstep.Route{job.Route})
-		if err == nil && c == nil {
+		if err == nil && guard.Nobody(c) {
 			err = errNotMade
 		}
 		if err != nil {

@@ -6,6 +6,7 @@ package guard
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime/debug"
 )
 
@@ -42,6 +43,17 @@ func Each(n int, f func(i int), failed func(i int, err error)) {
 		if err := <-ended; err != nil {
 			failed(i, err)
 		}
+	}
+}
+
+// Nobody reports whether what code of the user's own has made is nothing to call: nil, or a nil
+// pointer or function in an interface, which is not nil itself.
+func Nobody(made any) bool {
+	switch v := reflect.ValueOf(made); v.Kind() {
+	case reflect.Pointer, reflect.Func:
+		return v.IsNil()
+	default:
+		return made == nil
 	}
 }
 

@@ -65,6 +65,27 @@ func TestEachOfSome(t *testing.T) {
 	}
 }
 
+// TestNobody: nil and nil pointers and functions are nobody, whatever interface they are in; an
+// empty value that can be called is not.
+func TestNobody(t *testing.T) {
+	var wrapped error = (*one)(nil)
+	for i, c := range []struct {
+		made any
+		want bool
+	}{
+		{nil, true}, {(*one)(nil), true}, {wrapped, true}, {(func())(nil), true},
+		{&one{}, false}, {one{}, false}, {func() {}, false}, {[]int(nil), false}, {0, false},
+	} {
+		if Nobody(c.made) != c.want {
+			t.Errorf("case %d, %T: %v, want %v", i, c.made, !c.want, c.want)
+		}
+	}
+}
+
+type one struct{}
+
+func (one) Error() string { return "one" }
+
 func TestDo(t *testing.T) {
 	own := errors.New("own")
 	for what, f := range map[error]func() error{

@@ -40,17 +40,18 @@ func New(policy lockstep.Policy, routes ...*lockstep.Route) (*Group, error) {
 		step:   lockstep.NewBatchStep(len(routes)),
 	}
 	err := guard.Try(func() (err error) {
+		none := false
 		switch p := policy.(type) {
 		case lockstep.Custom:
-			if c := p.New(); c != nil {
-				g.controller = alone{c}
-			}
+			c := p.New()
+			g.controller, none = alone{c}, guard.Nobody(c)
 		case *lockstep.Batch:
 			g.controller, err = p.New(routes)
+			none = guard.Nobody(g.controller)
 		default:
 			return fmt.Errorf("no controller of type %T", policy)
 		}
-		if err == nil && g.controller == nil {
+		if err == nil && none {
 			err = errors.New("the policy made no controller")
 		}
 		return err
