@@ -516,11 +516,11 @@ class Simulator(_native.Uncopied):
         Result
             Costs of shape (K, N, 3). A rollout that fails leaves the others alone.
         """
-        tell, chosen = told(progress), specify_routes(routes)
+        tell, n = told(progress), _count(routes)
         if callable(controllers):
             return self._steered(routes, controllers, trajectory, tell)
-        specs = specify(controllers, len(routes))
-        k, n = len(specs), len(routes)
+        specs = specify(controllers, n)
+        k = len(specs)
         rows = int(routes.rows.max(initial=0)) if trajectory else 0
         _memory.check(f"{k * n:,} rollouts", k * n * (JOB_BYTES + 8 * (3 + 2 * rows)))
         flat = np.full(k * n * (3 + 2 * rows), np.nan)
@@ -529,7 +529,7 @@ class Simulator(_native.Uncopied):
             "rollout",
             flat,
             progress=report,
-            **chosen,
+            **specify_routes(routes),
             controllers=specs,
             rows=rows,
         )
@@ -602,12 +602,12 @@ class Simulator(_native.Uncopied):
         whole: bool = False,
     ) -> Rollouts:
         """Begin rollouts that go on to where costs end, or to the routes' ends."""
-        step, chosen = operator.index(step), specify_routes(routes)
+        step, n = operator.index(step), _count(routes)
         if not CONTEXT_LENGTH <= step <= CONTROL_START_IDX:
             raise ValueError(f"step={step}: want {CONTEXT_LENGTH} to {CONTROL_START_IDX}")
-        if not len(routes):
+        if not n:
             raise ValueError("routes: there is none")
-        _memory.check(f"{len(routes)} rollouts", len(routes) * ROLLOUT_BYTES)
+        _memory.check(f"{n} rollouts", n * ROLLOUT_BYTES)
         array = None
         if draws is not None:
             if np.asarray(draws).dtype.kind not in REAL:
@@ -624,7 +624,7 @@ class Simulator(_native.Uncopied):
         answer = self._handle.long_call(
             "reset",
             array,
-            **chosen,
+            **specify_routes(routes),
             step=step,
             draws=0 if array is None else array.shape[1],
             whole=whole,
@@ -671,8 +671,8 @@ class Simulator(_native.Uncopied):
         Experience
             Of R = N·max(samples, 1) rollouts.
         """
-        chosen, tell = specify_routes(routes), told(progress)
-        total = len(routes) * max(operator.index(samples), 1)
+        tell = told(progress)
+        total = _count(routes) * max(operator.index(samples), 1)
         if samples < 0 or not 0 <= operator.index(seed) < 2**64:
             raise ValueError(f"samples={samples}, seed={seed}: want 0 or more, and 0 to 2**64-1")
         arrays = 0 if device else 2 * ARRAY_BYTES  # the library's, and those that are returned
@@ -687,7 +687,7 @@ class Simulator(_native.Uncopied):
         answer = self._handle.long_call(
             "collect",
             progress=None if tell is None else lambda done: tell(done, total),
-            **chosen,
+            **specify_routes(routes),
             policy=spec[0],
             samples=samples,
             seed=seed,
@@ -716,8 +716,14 @@ def generate(path: str | os.PathLike[str], num_routes: int, seed: int = 1) -> No
     )
 
 
-def specify_routes(routes: Routes) -> dict[str, Any]:
-    """The routes as the library is told of them."""
+def _count(routes: Routes) -> int:
+    """How many routes there are: what no machine can hold is refused before each is named."""
     if not isinstance(routes, Routes):
         raise TypeError(f"routes: {type(routes).__name__}, want what Simulator.load returns")
+    return len(routes)
+
+
+def specify_routes(routes: Routes) -> dict[str, Any]:
+    """The routes as the library is told of them."""
+    _count(routes)
     return {"routes": routes._handle.id, "positions": routes.positions}
