@@ -106,12 +106,7 @@ func TestOptions(t *testing.T) {
 	list := somePolicies(t, routes, 6)
 	jobs := []lockstep.Job{
 		{Route: routes[0], Policy: lockstep.DefaultPID()},
-		{Route: routes[1], Policy: list[len(list)-1]},
-	}
-	for _, p := range list {
-		if n, ok := p.(*lockstep.Network); ok && len(n.Layers) == 2 {
-			jobs[1].Policy = n
-		}
+		{Route: routes[1], Policy: smallNetwork(t, list)},
 	}
 	for i := range jobs { // of a slow engine each step takes long
 		jobs[i].Route = cutRoute(jobs[i].Route, snapshotAt+3)
@@ -152,6 +147,18 @@ func TestOptions(t *testing.T) {
 			said.hold(t, e)
 		})
 	}
+}
+
+// smallNetwork is that with one hidden layer, of some policies.
+func smallNetwork(t *testing.T, list []lockstep.Policy) *lockstep.Network {
+	t.Helper()
+	for _, p := range list {
+		if n, ok := p.(*lockstep.Network); ok && len(n.Layers) == 2 {
+			return n
+		}
+	}
+	t.Fatal("no network has a hidden layer")
+	return nil
 }
 
 // cutRoute is a route's first rows.

@@ -1,0 +1,218 @@
+package engines
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockstep"
+)
+
+// A given is another value of a field of a job or of Options. On the ways that are named in refused
+// the engine refuses it with such words, and on those in same it has no use for it.
+type given struct {
+	set           func(j *lockstep.Job, o *lockstep.Options)
+	refused, same map[string]string
+}
+
+// givens are those of all fields. A fork is steered by commands, and has no observer, so that
+// these fields are no use to it.
+func givens(other *lockstep.Route, draws []float64, teacher *lockstep.Trajectory) map[string]given {
+	steered := map[string]string{"fork": "it is steered by commands"}
+	return map[string]given{
+		"Job.Route": {set: func(j *lockstep.Job, _ *lockstep.Options) { j.Route = other }},
+		"Job.Policy": {
+			set:  func(j *lockstep.Job, _ *lockstep.Options) { j.Policy = lockstep.Zero{} },
+			same: steered, refused: map[string]string{"collect": "want a network"},
+		},
+		"Job.Observe": {
+			set:  func(j *lockstep.Job, _ *lockstep.Options) { j.Observe = nil },
+			same: map[string]string{"fork": "it has no observers"},
+		},
+		"Job.Teacher": {
+			set:     func(j *lockstep.Job, _ *lockstep.Options) { j.Teacher = teacher },
+			same:    steered,
+			refused: map[string]string{"collect": "it has a teacher"},
+		},
+		"Job.Draws": {set: func(j *lockstep.Job, _ *lockstep.Options) { j.Draws = draws }},
+		"Job.Sampling.Seed": {
+			set: func(j *lockstep.Job, _ *lockstep.Options) {
+				j.Sampling = &lockstep.Sampling{Seed: 4, ID: 2}
+			},
+			same: steered,
+		},
+		"Job.Sampling.ID": {
+			set: func(j *lockstep.Job, _ *lockstep.Options) {
+				j.Sampling = &lockstep.Sampling{Seed: 3, ID: 3}
+			},
+			same: steered,
+		},
+		"Job.Expected": {set: func(j *lockstep.Job, _ *lockstep.Options) { j.Expected = true }},
+		"Options.Shortcuts": {
+			set:  func(_ *lockstep.Job, o *lockstep.Options) { o.Shortcuts = lockstep.AllSteps },
+			same: map[string]string{"fork": "it begins behind", "collect": "it has none"},
+		},
+		"Options.Trajectory": {
+			set:  func(_ *lockstep.Job, o *lockstep.Options) { o.Trajectory = true },
+			same: map[string]string{"collect": "it has none"},
+		},
+	}
+}
+
+// ways are those to a job's results, as texts with all digits.
+var ways = map[string]func(s lockstep.Implementation, j []lockstep.Job, o lockstep.Options) (
+	string, error){
+	"simulate": func(s lockstep.Implementation, j []lockstep.Job, o lockstep.Options) (
+		text string, err error) {
+		for _, r := range s.Simulate(context.Background(), j, o) {
+			text, err = tell([]lockstep.Result{r}), r.Err
+		}
+		return text, err
+	},
+	"step": func(s lockstep.Implementation, j []lockstep.Job, o lockstep.Options) (
+		string, error) {
+		p, err := s.Reset(context.Background(), j, o)
+		if err != nil {
+			return "", err
+		}
+		defer p.Close()
+		return toEnd(p, 1)
+	},
+	"fork": func(s lockstep.Implementation, j []lockstep.Job, o lockstep.Options) (
+		string, error) {
+		p, err := s.Reset(context.Background(), j, o)
+		if err != nil {
+			return "", err
+		}
+		defer p.Close()
+		histories := lockstep.RolloutState{
+			Route: j[0].Route.Name, Lataccel: j[0].Route.TargetLataccel[:snapshotAt],
+			Action: make([]float64, snapshotAt), Policy: []float64{},
+		}
+		f, err := p.Fork(context.Background(), &lockstep.Snapshot{
+			Profile: s.Profile(), Model: s.About().Model, Step: snapshotAt,
+			Rollouts: []lockstep.RolloutState{histories},
+		}, []int{0, 0}, lockstep.Noise{Kind: lockstep.RouteNoise})
+		if err != nil {
+			return "", err
+		}
+		defer f.Close()
+		return toEnd(f, 2)
+	},
+	"collect": func(s lockstep.Implementation, j []lockstep.Job, _ lockstep.Options) (
+		string, error) {
+		e, err := s.Collect(context.Background(), j)
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprint(tell(e.Results), e.Raw[:9], e.Lataccel[:9]), e.Results[0].Err
+	},
+}
+
+// tell is results as a text.
+func tell(results []lockstep.Result) (text string) {
+	for _, r := range results {
+		text += fmt.Sprintln(r.Costs, r.Err)
+		if r.Trajectory != nil {
+			text += fmt.Sprintln(*r.Trajectory)
+		}
+	}
+	return text
+}
+
+// toEnd steps rollouts to their ends.
+func toEnd(p lockstep.Stepper, n int) (text string, err error) {
+	after := make([]float64, n)
+	for !p.Done() {
+		err := p.Step(context.Background(), slices.Repeat([]float64{0.1}, n), after)
+		if err != nil {
+			return "", err
+		}
+		text += fmt.Sprintln(after)
+	}
+	results, err := p.Results(context.Background())
+	return text + tell(results), err
+}
+
+// fieldsOf are the names of the fields that structs have, of those behind pointers to them too.
+func fieldsOf(t reflect.Type, name string) (names []string) {
+	for _, f := range reflect.VisibleFields(t) {
+		if f.Type == reflect.TypeFor[*lockstep.Sampling]() {
+			names = append(names, fieldsOf(f.Type.Elem(), name+"."+f.Name)...)
+		} else {
+			names = append(names, name+"."+f.Name)
+		}
+	}
+	return names
+}
+
+// TestGivens: each field of a job and of Options is heeded by each engine on each way to results:
+// another value makes other results, or is refused. A field that is new has no line, and fails.
+func TestGivens(t *testing.T) {
+	c := config(t)
+	routes := policyRoutes(t, 2)
+	for i := range routes {
+		routes[i] = cutRoute(routes[i], snapshotAt+1)
+	}
+	network := smallNetwork(t, somePolicies(t, routes, 6))
+	n := routes[0].Len()
+	all := givens(routes[1], lockstep.Draws(99, n-lockstep.ContextLength), &lockstep.Trajectory{
+		Lataccel: make([]float64, n), Action: make([]float64, n),
+	})
+	names := append(fieldsOf(reflect.TypeFor[lockstep.Job](), "Job"),
+		fieldsOf(reflect.TypeFor[lockstep.Options](), "Options")...)
+	for _, e := range Checked() {
+		t.Run(e.Name, func(t *testing.T) {
+			s := e.ForTest(t, c)
+			tried := func(way string, sampled bool, set func(*lockstep.Job, *lockstep.Options)) (
+				string, error) {
+				var seen strings.Builder
+				j := lockstep.Job{Route: routes[0], Policy: network}
+				j.Observe = func(s *lockstep.Step) {
+					fmt.Fprintln(&seen, s.Index, s.Action, s.Draw, s.Prediction, s.Lataccel)
+				}
+				o := lockstep.Options{Shortcuts: lockstep.CostOnly}
+				if sampled {
+					j.Sampling = &lockstep.Sampling{Seed: 3, ID: 2}
+				}
+				set(&j, &o)
+				text, err := ways[way](s, []lockstep.Job{j}, o)
+				return text + seen.String(), err
+			}
+			for way := range ways {
+				without := map[bool]string{}
+				for _, sampled := range []bool{false, true} {
+					var err error
+					if without[sampled], err = tried(way, sampled,
+						func(*lockstep.Job, *lockstep.Options) {}); err != nil {
+						t.Fatal(way, err)
+					}
+				}
+				for _, name := range names {
+					g, ok := all[name]
+					if !ok {
+						t.Errorf("%s: this test has no other value of it", name)
+						continue
+					}
+					sampled := strings.HasPrefix(name, "Job.Sampling.")
+					got, err := tried(way, sampled, g.set)
+					_, same := g.same[way]
+					switch words := g.refused[way]; {
+					case words != "":
+						if err == nil || !strings.Contains(err.Error(), words) {
+							t.Errorf("%s, %s: %v, want %q", way, name, err, words)
+						}
+					case err != nil:
+						t.Errorf("%s, %s: %v", way, name, err)
+					case (got == without[sampled]) != same:
+						t.Errorf("%s, %s: with another one the results are the same: %v, want %v",
+							way, name, !same, same)
+					}
+				}
+			}
+		})
+	}
+}
