@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"lockstep"
+	"lockstep/internal/simtest"
 )
 
 // A given is another value of a field of a job or of Options. On the ways that are named in refused
@@ -38,13 +39,19 @@ func givens(other *lockstep.Route, draws []float64, teacher *lockstep.Trajectory
 			refused: map[string]string{"collect": "it has a teacher"},
 		},
 		"Job.Draws": {set: func(j *lockstep.Job, _ *lockstep.Options) { j.Draws = draws }},
-		"Job.Sampling.Seed": {
+		"Job.Sampling": {
+			set: func(j *lockstep.Job, _ *lockstep.Options) {
+				j.Sampling = &lockstep.Sampling{Seed: 3, ID: 2}
+			},
+			same: steered,
+		},
+		"Sampling.Seed": {
 			set: func(j *lockstep.Job, _ *lockstep.Options) {
 				j.Sampling = &lockstep.Sampling{Seed: 4, ID: 2}
 			},
 			same: steered,
 		},
-		"Job.Sampling.ID": {
+		"Sampling.ID": {
 			set: func(j *lockstep.Job, _ *lockstep.Options) {
 				j.Sampling = &lockstep.Sampling{Seed: 3, ID: 3}
 			},
@@ -137,18 +144,6 @@ func toEnd(p lockstep.Stepper, n int) (text string, err error) {
 	return text + tell(results), err
 }
 
-// fieldsOf are the names of the fields that structs have, of those behind pointers to them too.
-func fieldsOf(t reflect.Type, name string) (names []string) {
-	for _, f := range reflect.VisibleFields(t) {
-		if f.Type == reflect.TypeFor[*lockstep.Sampling]() {
-			names = append(names, fieldsOf(f.Type.Elem(), name+"."+f.Name)...)
-		} else {
-			names = append(names, name+"."+f.Name)
-		}
-	}
-	return names
-}
-
 // TestGivens: each field of a job and of Options is heeded by each engine on each way to results:
 // another value makes other results, or is refused. A field that is new has no line, and fails.
 func TestGivens(t *testing.T) {
@@ -162,8 +157,6 @@ func TestGivens(t *testing.T) {
 	all := givens(routes[1], lockstep.Draws(99, n-lockstep.ContextLength), &lockstep.Trajectory{
 		Lataccel: make([]float64, n), Action: make([]float64, n),
 	})
-	names := append(fieldsOf(reflect.TypeFor[lockstep.Job](), "Job"),
-		fieldsOf(reflect.TypeFor[lockstep.Options](), "Options")...)
 	for _, e := range Checked() {
 		t.Run(e.Name, func(t *testing.T) {
 			s := e.ForTest(t, c)
@@ -191,13 +184,8 @@ func TestGivens(t *testing.T) {
 						t.Fatal(way, err)
 					}
 				}
-				for _, name := range names {
-					g, ok := all[name]
-					if !ok {
-						t.Errorf("%s: this test has no other value of it", name)
-						continue
-					}
-					sampled := strings.HasPrefix(name, "Job.Sampling.")
+				simtest.Fields(t, all, func(name string, g given) {
+					sampled := strings.HasPrefix(name, "Sampling.")
 					got, err := tried(way, sampled, g.set)
 					_, same := g.same[way]
 					switch words := g.refused[way]; {
@@ -211,7 +199,8 @@ func TestGivens(t *testing.T) {
 						t.Errorf("%s, %s: with another one the results are the same: %v, want %v",
 							way, name, !same, same)
 					}
-				}
+				}, reflect.TypeFor[lockstep.Job](), reflect.TypeFor[lockstep.Options](),
+					reflect.TypeFor[lockstep.Sampling]())
 			}
 		})
 	}

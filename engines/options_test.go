@@ -13,6 +13,7 @@ import (
 	"lockstep"
 	"lockstep/gpu"
 	"lockstep/internal/f32"
+	"lockstep/internal/simtest"
 )
 
 // options are the ways in which an engine can be opened for one network and profile.
@@ -172,14 +173,17 @@ func cutRoute(r *lockstep.Route, rows int) *lockstep.Route {
 	return &cut
 }
 
+// A showing is how engines show a field, by their names.
+type showing map[string]func(*testing.T, lockstep.Implementation, Config) string
+
 // shown is how engines that have a use for a field of Config show what they were opened with. Those
 // that are not named have none. It is held to say another thing where the field is another.
-var shown = map[string]map[string]func(*testing.T, lockstep.Implementation, Config) string{
-	"Model": by(func(s lockstep.Implementation) string { return s.About().Model },
+var shown = map[string]showing{
+	"Config.Model": by(func(s lockstep.Implementation) string { return s.About().Model },
 		"reference", "emulated", "onnxruntime", "batched"),
-	"Profile": by(func(s lockstep.Implementation) string { return s.Profile().String() },
+	"Config.Profile": by(func(s lockstep.Implementation) string { return s.Profile().String() },
 		"reference", "emulated", "onnxruntime", "batched"),
-	"Workers": {
+	"Config.Workers": {
 		"emulated": func(t *testing.T, s lockstep.Implementation, _ Config) string {
 			info, err := s.(*gpu.Simulator).Info()
 			if err != nil {
@@ -189,16 +193,17 @@ var shown = map[string]map[string]func(*testing.T, lockstep.Implementation, Conf
 		},
 		"onnxruntime": crowded, "batched": crowded,
 	},
-	"Chunk": by(func(s lockstep.Implementation) string {
+	"Config.Chunk": by(func(s lockstep.Implementation) string {
 		return fmt.Sprint(s.(interface{ Cuts() []int }).Cuts())
 	}, "emulated", "onnxruntime", "batched"),
-	"Timed": by(func(s lockstep.Implementation) string { // of the weights
+	"Config.Timed": by(func(s lockstep.Implementation) string { // of the weights
 		return fmt.Sprint(s.(*gpu.Simulator).Stats().Upload > 0)
 	}, "emulated"),
-	"Stream": nil, // a GPU's: TestSharedStream of gpu/internal/driver/cuda, where there is one
-	"Kernels": by(func(s lockstep.Implementation) string { return s.About().Kernels },
+	// a GPU's: TestSharedStream of gpu/internal/driver/cuda, where there is one
+	"Config.Stream": nil,
+	"Config.Kernels": by(func(s lockstep.Implementation) string { return s.About().Kernels },
 		"reference", "batched"),
-	"Shuffled": by(func(s lockstep.Implementation) string { // no result may show it
+	"Config.Shuffled": by(func(s lockstep.Implementation) string { // no result may show it
 		return fmt.Sprint(inside(reflect.ValueOf(s), "Order", 12))
 	}, "emulated"),
 }
@@ -212,7 +217,7 @@ func (s said) add(t *testing.T, e Engine, sim lockstep.Implementation, c Config)
 	t.Helper()
 	for field, by := range shown {
 		show := by[e.Name]
-		if show == nil || field == "Workers" && c.Workers == 0 { // as many as there are cores
+		if show == nil || field == "Config.Workers" && c.Workers == 0 { // all cores
 			continue
 		}
 		if s[field] == nil {
@@ -226,8 +231,8 @@ func (s said) add(t *testing.T, e Engine, sim lockstep.Implementation, c Config)
 func (s said) refused(e Engine, c Config, field, value string) {
 	reflect.ValueOf(&c).Elem().FieldByName(field).SetString(value)
 	_, err := e.Open(c)
-	if s[field] != nil && err != nil && strings.Contains(err.Error(), value) {
-		s[field][value] = true
+	if of := s["Config."+field]; of != nil && err != nil && strings.Contains(err.Error(), value) {
+		of[value] = true
 	}
 }
 
@@ -235,23 +240,16 @@ func (s said) refused(e Engine, c Config, field, value string) {
 // that is new.
 func (s said) hold(t *testing.T, e Engine) {
 	t.Helper()
-	for i := range reflect.TypeFor[Config]().NumField() {
-		field := reflect.TypeFor[Config]().Field(i).Name
-		by, ok := shown[field]
-		if !ok {
-			t.Errorf("%s: this test does not know how engines show it", field)
-		}
+	simtest.Fields(t, shown, func(field string, by showing) {
 		if by[e.Name] != nil && len(s[field]) < 2 {
 			t.Errorf("%s: whatever it is, the engine shows %v", field, s[field])
 		}
-	}
+	}, reflect.TypeFor[Config]())
 }
 
 // by is one way for engines to show a setting.
-func by(show func(lockstep.Implementation) string, names ...string) (
-	all map[string]func(*testing.T, lockstep.Implementation, Config) string,
-) {
-	all = map[string]func(*testing.T, lockstep.Implementation, Config) string{}
+func by(show func(lockstep.Implementation) string, names ...string) showing {
+	all := showing{}
 	for _, name := range names {
 		all[name] = func(_ *testing.T, s lockstep.Implementation, _ Config) string {
 			return show(s)
