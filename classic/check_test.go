@@ -58,14 +58,16 @@ func TestMake(t *testing.T) {
 		{car, "goal_velocity", "nan", "a finite number"},
 		{car, "goal_velocity", "1,5", "a finite number"}, {car, "goal_velocity", "-1.5", ""},
 		{"Acrobot-v1", "book_or_nips", "nips", ""}, {"Pendulum-v1", "g", "9.81", ""},
-		{"Pong-v0", "g", "1", "is unknown"},
+		{"Pong-v0", "g", "1", "is unknown: there are CartPole-v1, "},
 	} {
 		_, err := made(c.name, c.key, c.value)
 		cases = append(cases, checked{fmt.Sprint(c), err, c.words})
 	}
 	for _, num := range []int{-1, 0, MaxNum + 1} {
 		_, err := Make(cart, num, nil)
-		cases = append(cases, checked{fmt.Sprint(num), err, "at least 1 are needed"})
+		cases = append(cases, checked{
+			fmt.Sprint(num), err, fmt.Sprint("at least 1 are needed, and at most ", MaxNum, " can"),
+		})
 	}
 	_, err := Make(cart, MaxNum, nil)
 	hold(t, append(cases, checked{"as many as there may be", err, ""}))
@@ -413,22 +415,25 @@ func TestCheckPolicy(t *testing.T) {
 		{"four", of(layer(2, 1), layer(1, 1), layer(1, 1), layer(1, 3)), ""},
 		{
 			"five", of(layer(2, 1), layer(1, 1), layer(1, 1), layer(1, 1), layer(1, 3)),
-			"has 5 layers",
+			"has 5 layers: at most 4 can be",
 		},
 		{"widest", of(layer(2, MaxWidth), layer(MaxWidth, 3)), ""},
-		{"wider", of(layer(2, MaxWidth+1), layer(MaxWidth+1, 3)), "layer 0 has"},
+		{
+			"wider", of(layer(2, MaxWidth+1), layer(MaxWidth+1, 3)),
+			fmt.Sprint("with 2 inputs and at most ", MaxWidth, " outputs"),
+		},
 		{"none", of(layer(2, 0), layer(0, 3)), "layer 0 has"},
 		{"few weights", of(short), "layer 0 has 5 weights"},
 		{"second", of(layer(2, 4), layer(2, 3)), "layer 1 has"},
 		{"outputs", of(layer(2, 2)), "the network has 2 outputs, want 3"},
 		{"heaviest", weight(MaxWeight, false), ""}, {"lightest", weight(-MaxWeight, true), ""},
-		{"heavier", weight(1000.5, false), "a weight of 1000.5"},
+		{"heavier", weight(1000.5, false), "a weight of 1000.5: they must be within ±1000"},
 		{"lighter", weight(-1000.5, true), "a weight of -1000.5"},
 		{"no weight", weight(nan, true), "a weight of NaN"},
 		{"noise", noise(4, MaxWeight), ""}, {"lowest noise", noise(1, -MaxWeight), ""},
 		{"three", noise(3, 0), "3 numbers of noise"}, {"most", noise(MaxNoise, 0), ""},
-		{"more", noise(2*MaxNoise, 0), "numbers of noise"},
-		{"louder", noise(2, 1000.5), "noise is 1000.5"},
+		{"more", noise(2*MaxNoise, 0), fmt.Sprint("up to ", MaxNoise)},
+		{"louder", noise(2, 1000.5), "noise is 1000.5: they must be within ±1000"},
 		{"lower", noise(2, -1000.5), "noise is -1000.5"}, {"NaN", noise(2, nan), "noise is NaN"},
 	} {
 		cases = append(cases, checked{c.name, c.p.Check(k, 1), c.words})

@@ -2,6 +2,7 @@ package classic_test
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"lockstep/classic"
@@ -23,9 +24,10 @@ func TestGravity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, g := range []float64{1.7e308, math.Inf(-1), math.NaN()} {
-		if task.Gravity = g; task.Check() == nil {
-			t.Errorf("a task has g %v", g)
+	for _, g := range []float64{1.7e308, 1.1e300, -1.1e300, math.Inf(-1), math.NaN()} {
+		task.Gravity = g
+		if err := task.Check(); err == nil || !strings.HasSuffix(err.Error(), "within ±1e+300") {
+			t.Errorf("a task has g %v: %v", g, err)
 		}
 	}
 }

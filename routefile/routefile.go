@@ -204,14 +204,11 @@ func newRecords(r io.Reader, path string) *records {
 	return in
 }
 
-// next is the next record, or the error io.EOF.
+// next is the next record, or the error io.EOF. Every text is CSV, with quotes wherever they are,
+// so that any other error is one of reading.
 func (in *records) next() ([]string, error) {
 	record, err := in.Read()
-	var e *csv.ParseError
-	switch {
-	case errors.As(err, &e):
-		err = &Error{File: in.path, Line: e.Line, Column: e.Column, Err: e.Err}
-	case err != nil && err != io.EOF:
+	if err != nil && err != io.EOF {
 		err = &Error{File: in.path, Err: err}
 	}
 	return record, err
@@ -227,17 +224,18 @@ func (in *records) fail(field int, format string, args ...any) error {
 func (in *records) read(columns *[len(columnNames)]pandas.Column) (rows int, err error) {
 	header, err := in.next()
 	if err == io.EOF {
-		return 0, &Error{
+		return rows, &Error{
 			File: in.path, Err: errors.New("empty: want a header line and at least 101 rows"),
 		}
 	} else if err != nil {
-		return 0, err
+		return rows, err
 	}
 	fields := len(header)
 	var at [len(columnNames)]int // field index of each column
 	for i, name := range columnNames {
 		if at[i] = slices.Index(header, name); at[i] < 0 {
-			return 0, in.fail(0, "no column %q; want %s", name, strings.Join(columnNames[:], ", "))
+			return rows, in.fail(
+				0, "no column %q; want %s", name, strings.Join(columnNames[:], ", "))
 		}
 	}
 	for ; ; rows++ {
@@ -245,10 +243,10 @@ func (in *records) read(columns *[len(columnNames)]pandas.Column) (rows int, err
 		if err == io.EOF {
 			return rows, nil
 		} else if err != nil {
-			return 0, err
+			return rows, err
 		}
 		if len(record) > fields {
-			return 0, in.fail(
+			return rows, in.fail(
 				fields, "row %d has %d fields, the header has %d", rows, len(record), fields)
 		}
 		for i, j := range at {
@@ -260,16 +258,16 @@ func (in *records) read(columns *[len(columnNames)]pandas.Column) (rows int, err
 			optional := i == steerColumn && rows >= lockstep.ControlStartIdx
 			switch {
 			case !ok:
-				return 0, in.fail(position, "%s: %.60q is not a number", columnNames[i], field)
+				return rows, in.fail(position, "%s: %.60q is not a number", columnNames[i], field)
 			case optional:
 			case field == "":
-				return 0, in.fail(
+				return rows, in.fail(
 					position, "%s: missing in row %d%s", columnNames[i], rows, steerHint(i))
 			case math.IsNaN(x) || math.IsInf(x, 0):
-				return 0, in.fail(
+				return rows, in.fail(
 					position, "%s: %.60q is not finite%s", columnNames[i], field, steerHint(i))
 			case i == rollColumn && math.Abs(x) >= libm.SinLimit:
-				return 0, in.fail(
+				return rows, in.fail(
 					position, "roll: %g is outside ±%g rad, where the sine is known bit for bit", x,
 					libm.SinLimit)
 			}

@@ -3,16 +3,19 @@ package routefile_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep"
 	"lockstep/internal/fuzzing"
+	"lockstep/internal/pandas"
 	"lockstep/internal/simtest"
 	"lockstep/parity/schema"
 	"lockstep/routefile"
@@ -82,6 +85,9 @@ func TestReadRouteForms(t *testing.T) {
 		"blank lines":        strings.ReplaceAll(plain, "\n", "\n\n"),
 		"quotes":             strings.ReplaceAll(plain, "30.5", `"30.5"`),
 		"other column order": shuffled,
+		// of what is used: a mark that stays is part of the first column's name
+		"byte order mark before a column": "\xef\xbb\xbf" + shuffled,
+		"a quote in a text":               strings.Replace(shuffled, ",x,", `,x"y,`, 1),
 		// the first counts
 		"a column twice": strings.Replace(strings.ReplaceAll(plain, "\n", ",0.7\n"), ",0.7",
 			",roll", 1),
@@ -96,6 +102,39 @@ func TestReadRouteForms(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, got, cmp.Comparer(schema.Equal[float64])); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestReadProfile: numbers are rounded as the profile has it.
+func TestReadProfile(t *testing.T) {
+	const digits = "1.2345678901234567e-30"
+	read := func(csv lockstep.CSV) float64 {
+		x, _ := pandas.ParseFloat(digits, pandas.Rounding(csv))
+		return x
+	}
+	if read(lockstep.CSV2) == read(lockstep.CSVExact) {
+		t.Fatal(digits, "is one number in both profiles")
+	}
+	text := csvRows(101, func(row int, fields []string) { fields[1] = digits })
+	for _, csv := range []lockstep.CSV{lockstep.CSV2, lockstep.CSVExact} {
+		want := read(csv)
+		l := routefile.Loader{Profile: lockstep.Profile{CSV: csv}}
+		r, err := l.Read(strings.NewReader(text), "a.csv")
+		if err != nil || r.VEgo[7] != want {
+			t.Errorf("profile %v: %v, %v; want %v", l.Profile, r.VEgo[7], err, want)
+		}
+	}
+}
+
+// TestReadBroken: what cannot be read is told, with the file, at the header and behind it.
+func TestReadBroken(t *testing.T) {
+	no := errors.New("no")
+	for _, text := range []string{"", csvRows(50, nil)} {
+		_, err := routefile.Loader{}.Read(
+			io.MultiReader(strings.NewReader(text), iotest.ErrReader(no)), "a.csv")
+		if err == nil || err.Error() != "a.csv: no" || !errors.Is(err, no) {
+			t.Errorf("after %d bytes: %v", len(text), err)
 		}
 	}
 }
@@ -231,7 +270,9 @@ func TestMake(t *testing.T) {
 		"aEgo: NaN in row 5 is not finite": func(c *routefile.Columns) {
 			c.Values[2][5] = math.NaN()
 		},
-		"roll: 1e+09 in row 7 is outside": func(c *routefile.Columns) { c.Values[0][7] = 1e9 },
+		"roll: 1e+09 in row 7 is outside ±1.05414336e+08 rad": func(c *routefile.Columns) {
+			c.Values[0][7] = 1e9
+		},
 		"steer is needed before row 100": func(c *routefile.Columns) {
 			c.Values[4][99] = math.NaN()
 		},
@@ -251,7 +292,11 @@ func TestMake(t *testing.T) {
 			}
 		},
 	} {
-		simtest.Refused(t, "columns", madeOf(edit), want)
+		err := madeOf(edit)
+		simtest.Refused(t, "columns", err, want)
+		if err != nil && !strings.HasPrefix(err.Error(), "frame.csv: ") {
+			t.Errorf("%v, want the file", err)
+		}
 	}
 	for what, edit := range map[string]func(c *routefile.Columns){
 		"no steer command that is used": func(c *routefile.Columns) {
