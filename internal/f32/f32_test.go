@@ -283,6 +283,30 @@ func TestExpLibrary(t *testing.T) {
 	)
 }
 
+// TestExpEnds: beyond the ends of the float32 numbers an exponential is infinite, or 0, and up to
+// there it is none of these.
+func TestExpEnds(t *testing.T) {
+	inf := math.Inf(1)
+	for name, exp := range map[string]func(float32) float32{
+		"NumPy":        func(x float32) float32 { return ExpNumPy(x, false) },
+		"NumPy, fused": func(x float32) float32 { return ExpNumPy(x, true) },
+		"library":      ExpLibrary,
+	} {
+		for _, x := range []float32{
+			-0x1.9fe368p6, -0x1.9fe36ap+6, -104, -110, -1e30, float32(-inf), 0x1.62e42ep6,
+			0x1.62e43p+6, 95, 110, 1e30, float32(inf),
+		} {
+			if got, want := exp(x), float32(math.Exp(float64(x))); got != want &&
+				(want == 0 || want > math.MaxFloat32 || math.Abs(float64(got/want-1)) > 1e-6) {
+				t.Errorf("%s: e^%v is %v, want %v", name, x, got, want)
+			}
+		}
+		if y := exp(float32(math.NaN())); y == y {
+			t.Errorf("%s: of NaN it is %v", name, y)
+		}
+	}
+}
+
 func TestDivide(t *testing.T) {
 	mapping(t, draw, func(k *Kernels, y, x []float32, divisor float32) { k.Divide(y, x, divisor) })
 }

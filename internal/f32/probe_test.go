@@ -92,6 +92,13 @@ func TestFMA(t *testing.T) {
 		return scaled(1<<23-1, -98), sign() * scaled(1<<23+1, -98), z
 	})
 
+	// The sum is less than half a float64's last digit below a midpoint, all of whose digits are 1.
+	run("all but a subnormal midpoint", 0, func() (x, y, z float32) {
+		k, s := float32(260+r.IntN(100)), sign()
+		z = scaled(s*float32(1<<22+1+2*r.IntN(1<<20)), -149)
+		return scaled(1<<23+k, -98), scaled(s*(1<<24-2*k), -99), z
+	})
+
 	special := []float32{
 		0, 1, 1.5, 3, 0x1p-126, 0x1.fffffcp-127, math.SmallestNonzeroFloat32, 0x1p-75,
 		0x1.fffffep63, 0x1p64, math.MaxFloat32, float32(math.Inf(1)), float32(math.NaN()),
