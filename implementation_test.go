@@ -23,6 +23,7 @@ func TestComputing(t *testing.T) {
 		lockstep.Computes(ctx, s)
 		lockstep.Computes(context.Background(), s)
 	}
+	names()
 	lockstep.Computes(other, described{})
 	want := []string{"lockstep_test.silent", "lockstep_test.described: nothing"}
 	if got := names(); !slices.Equal(got, want) || !slices.Equal(others(), want[1:]) {

@@ -178,12 +178,15 @@ func TestExperience(t *testing.T) {
 		!strings.HasPrefix(err.Error(), "job 1: policy ") {
 		t.Errorf("networks that observe other things: %v", err)
 	}
-	if _, err := lockstep.NewExperience(other[3:]); err != nil {
+	one, err := lockstep.NewExperience(other[3:])
+	if err != nil || one.Inputs() != 1 || e.Inputs() != 256 ||
+		(&lockstep.Experience{}).Inputs() != 256 {
 		t.Errorf("one network: %v", err)
 	}
 	taught := []lockstep.Job{{Policy: e.Jobs[0].Policy, Teacher: &lockstep.Trajectory{}}}
 	if _, err := lockstep.NewExperience(taught); err == nil ||
-		!strings.Contains(err.Error(), "job 0: it has a teacher") {
+		!strings.Contains(err.Error(), "job 0: it has a teacher") ||
+		!strings.Contains(err.Error(), "before step 100 are") {
 		t.Errorf("a rollout under a teacher: %v", err)
 	}
 }
@@ -321,6 +324,11 @@ func TestNetworkLimits(t *testing.T) {
 		l[0].Weights[256+7] = -0x1p123
 		return l
 	}
+	behind := func(weight float32) []lockstep.Layer {
+		l := layers(0, 256, 1, 2)
+		l[0].Tanh, l[0].Bias[0], l[1].Weights[1] = true, 9, weight
+		return l
+	}
 	for _, c := range []struct {
 		name   string
 		layers []lockstep.Layer
@@ -337,6 +345,8 @@ func TestNetworkLimits(t *testing.T) {
 		{"the largest sum", largest(half), 1, true},
 		{"the largest sum of what is seen", seeing(0), 1, true},
 		{"too large a sum of what is seen", seeing(math.MaxFloat32), 1, false},
+		{"the largest sum behind tanh", behind(half), 1, true},
+		{"too large a sum behind tanh", behind(math.Nextafter32(half, math.MaxFloat32)), 1, false},
 		{"too large a sum", largest(math.Nextafter32(half, math.MaxFloat32)), 1, false},
 	} {
 		if _, err := lockstep.NewNetwork(c.layers, c.scale); (err == nil) != c.fits {

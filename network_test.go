@@ -3,6 +3,7 @@ package lockstep_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,6 +69,23 @@ func TestSeenNumbers(t *testing.T) {
 			layers(0.1, 1, 2), 0.25)
 		if (err == nil) != c.fits {
 			t.Errorf("(roll[0] - %v) / %v: %v", c.shift, c.unit, err)
+		}
+	}
+}
+
+// TestSeenLimits: how much can be observed.
+func TestSeenLimits(t *testing.T) {
+	for n, want := range map[int]string{
+		0: "0 numbers to observe, want 1 to 1024", 1: "", 1024: "",
+		1025: "1025 numbers to observe, want 1 to 1024",
+	} {
+		sees := slices.Repeat([]lockstep.Seen{{Of: lockstep.SourceRoll, Unit: 1}}, n)
+		if sees == nil {
+			sees = []lockstep.Seen{}
+		}
+		_, err := lockstep.NewSeeing(sees, layers(0.1, n, 2), 0.25)
+		if (err == nil) != (want == "") || err != nil && err.Error() != want {
+			t.Errorf("%d: %v, want %q", n, err, want)
 		}
 	}
 }

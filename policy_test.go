@@ -52,6 +52,7 @@ func TestPolicyErrors(t *testing.T) {
 		"pid_1_2":       `want the 3 gains of pid: P,I,D`,
 		"pid_1_two_3":   `gain I is "two", want a finite number`,
 		"pid_1_2_NaN":   `gain D is "NaN", want a finite number`,
+		"pid_1_-Inf_3":  `gain I is "-Inf", want a finite number`,
 		"pid_1e999_2_3": `gain P is "1e999", want a finite number`,
 		"zero_1":        `want the 0 gains of zero`,
 	} {
@@ -215,6 +216,10 @@ func TestNetworkErrors(t *testing.T) {
 		),
 		"layer 1: weight [1][3] is NaN": edit(func(l []lockstep.Layer) { l[1].Weights[10] = nan }),
 		"layer 0: bias [6] is +Inf":     edit(func(l []lockstep.Layer) { l[0].Bias[6] = inf }),
+		"layer 1: bias [0] is -Inf":     edit(func(l []lockstep.Layer) { l[1].Bias[0] = -inf }),
+		"layer 0: weight [0][9] is -Inf": edit(
+			func(l []lockstep.Layer) { l[0].Weights[9] = -inf },
+		),
 		"layer 1: 13 weights and 2 biases, want 14 and 2": edit(
 			func(l []lockstep.Layer) { l[1].Weights = l[1].Weights[1:] },
 		),
@@ -270,4 +275,35 @@ func TestNetworkNames(t *testing.T) {
 		}
 		names[n.Name] = i
 	}
+	hold := func(name, want string) {
+		t.Helper()
+		if name != want {
+			t.Errorf("it is named %s; plans and folders of before say %s", name, want)
+		}
+	}
+	n, err := lockstep.NewSeeing(see("roll[0]"), tanh(0), lockstep.DefaultScale)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold(n.Name, "network_9174135d")
+	if n.Scale != lockstep.DefaultScale || len(n.Layers) != 3 || n.Width() != 3 || n.Inputs() != 1 {
+		t.Errorf("%+v is %d wide and sees %d", n, n.Width(), n.Inputs())
+	}
+	l := layers(0.5, 256, 7, 2)
+	l[0].Bias[6], l[1].Weights[13] = 1, 2
+	if n, err = lockstep.NewNetwork(l, 0.25); err != nil {
+		t.Fatal(err)
+	}
+	hold(n.Name, "network_aa9d27dd")
+	if x := n.Numbers(); n.Width() != 256 || len(x) != 256*7+7+7*2+2 || x[256*7+6] != 1 ||
+		x[256*7+7+13] != 2 {
+		t.Errorf("it is %d wide, and has %d numbers", n.Width(), len(x))
+	}
+	table, err := lockstep.NewTable(map[string][]float64{
+		"a": make([]float64, lockstep.TableSteps),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold(table.Name, "table_b908a229")
 }

@@ -31,6 +31,28 @@ func TestProfileText(t *testing.T) {
 	}
 }
 
+// TestProfiles: each form goes with each of the others, once.
+func TestProfiles(t *testing.T) {
+	texts, words := map[string]bool{}, [5]map[string]bool{}
+	all := lockstep.Profiles()
+	for _, p := range all {
+		texts[p.String()] = true
+		for k, word := range strings.Split(p.String(), "-") {
+			if words[k] == nil {
+				words[k] = map[string]bool{}
+			}
+			words[k][word] = true
+		}
+	}
+	product := 1
+	for _, of := range words {
+		product *= len(of)
+	}
+	if len(texts) != len(all) || len(all) != product || product < 72 {
+		t.Errorf("%d profiles, of which %d differ, of forms %v", len(all), len(texts), words)
+	}
+}
+
 func TestParseProfileErrors(t *testing.T) {
 	for name, want := range map[string]string{
 		"":                                "want five words",

@@ -68,6 +68,13 @@ func TestRouteSHA256(t *testing.T) {
 			*c, *next = append(*c, (*next)[0]), (*next)[1:]
 		})
 	}
+	for _, lengths := range [][5]int{{3, 3, 3, 3, 3}, {3, 3, 3, 2, 5}, {2, 3, 5, 2, 4}} {
+		hold(fmt.Sprint("one of zeros, of lengths ", lengths), func(r *lockstep.Route) {
+			for i, column := range r.Columns() {
+				*column = make([]float64, lengths[i])
+			}
+		})
+	}
 	r := rows(3)
 	before := r.SHA256()
 	if r.Name, r.Seed = "other", 9; r.SHA256() != before {

@@ -78,9 +78,11 @@ func TestCandidates(t *testing.T) {
 	}
 	given, have := jobs(), make([]float64, 90)
 	given[0].Draws, given[0].Expected = have, true
-	kept, _, err := lockstep.Candidates(
-		given, snapshot(), index, lockstep.Noise{Kind: lockstep.RouteNoise})
-	if err != nil || len(kept[1].Draws) != 90 || &kept[1].Draws[0] != &have[0] ||
+	remembers := snapshot()
+	remembers.Rollouts[0].Policy = []float64{1, 2}
+	kept, part, err := lockstep.Candidates(
+		given, remembers, index, lockstep.Noise{Kind: lockstep.RouteNoise})
+	if err != nil || part.Rollouts[1].Policy != nil || remembers.Rollouts[0].Policy == nil || len(kept[1].Draws) != 90 || &kept[1].Draws[0] != &have[0] ||
 		!kept[1].Expected || kept[0].Draws != nil || kept[0].Expected {
 		t.Errorf("draws that are given: %+v, %v", kept, err)
 	}
