@@ -168,12 +168,24 @@ func TestExperience(t *testing.T) {
 	if _, err := lockstep.NewExperience([]lockstep.Job{{Policy: lockstep.Zero{}}}); err == nil {
 		t.Error("zero leaves something to train with")
 	}
+	onlyOne(t, e)
+	taught := []lockstep.Job{{Policy: e.Jobs[0].Policy, Teacher: &lockstep.Trajectory{}}}
+	if _, err := lockstep.NewExperience(taught); err == nil ||
+		!strings.Contains(err.Error(), "job 0: it has a teacher") ||
+		!strings.Contains(err.Error(), "before step 100 are") {
+		t.Errorf("a rollout under a teacher: %v", err)
+	}
+}
+
+// onlyOne: all networks of a collection see the same, which may be less than all.
+func onlyOne(t *testing.T, e *lockstep.Experience) {
+	t.Helper()
 	roll, err := lockstep.NewSeeing([]lockstep.Seen{{Of: lockstep.SourceRoll, Unit: 1}},
 		layers(0.1, 1, 2), 0.25)
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := append(slices.Clone(jobs), lockstep.Job{Route: rows(101), Policy: roll})
+	other := append(slices.Clone(e.Jobs), lockstep.Job{Route: rows(101), Policy: roll})
 	if _, err := lockstep.NewExperience(other[2:]); err == nil ||
 		!strings.HasPrefix(err.Error(), "job 1: policy ") {
 		t.Errorf("networks that observe other things: %v", err)
@@ -182,12 +194,6 @@ func TestExperience(t *testing.T) {
 	if err != nil || one.Inputs() != 1 || e.Inputs() != 256 ||
 		(&lockstep.Experience{}).Inputs() != 256 {
 		t.Errorf("one network: %v", err)
-	}
-	taught := []lockstep.Job{{Policy: e.Jobs[0].Policy, Teacher: &lockstep.Trajectory{}}}
-	if _, err := lockstep.NewExperience(taught); err == nil ||
-		!strings.Contains(err.Error(), "job 0: it has a teacher") ||
-		!strings.Contains(err.Error(), "before step 100 are") {
-		t.Errorf("a rollout under a teacher: %v", err)
 	}
 }
 

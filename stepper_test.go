@@ -76,16 +76,7 @@ func TestCandidates(t *testing.T) {
 		part.Rollouts[2].Route != "a" {
 		t.Errorf("own noise: %+v of %+v, %v", own, part, err)
 	}
-	given, have := jobs(), make([]float64, 90)
-	given[0].Draws, given[0].Expected = have, true
-	remembers := snapshot()
-	remembers.Rollouts[0].Policy = []float64{1, 2}
-	kept, part, err := lockstep.Candidates(
-		given, remembers, index, lockstep.Noise{Kind: lockstep.RouteNoise})
-	if err != nil || part.Rollouts[1].Policy != nil || remembers.Rollouts[0].Policy == nil || len(kept[1].Draws) != 90 || &kept[1].Draws[0] != &have[0] ||
-		!kept[1].Expected || kept[0].Draws != nil || kept[0].Expected {
-		t.Errorf("draws that are given: %+v, %v", kept, err)
-	}
+	candidatesKeep(t, index)
 	seeded, _, err := fork(lockstep.Noise{Kind: lockstep.SeededNoise, Seeds: []uint32{1, 2, 2}})
 	if err != nil || seeded[2].Draws[0] != lockstep.Draws(2, 1)[0] || len(seeded[2].Draws) != 90 {
 		t.Errorf("seeded noise: %v", err)
@@ -111,5 +102,22 @@ func TestCandidates(t *testing.T) {
 	if _, _, err := fork(lockstep.Noise{Kind: lockstep.RouteNoise}); err == nil ||
 		err.Error() != "candidate 0: no rollout 2, want 0 to 1" {
 		t.Error(err)
+	}
+}
+
+// candidatesKeep: candidates have the draws and the noise of their jobs, but no policy, and nothing
+// that one remembers; whose snapshot it is keeps all.
+func candidatesKeep(t *testing.T, index []int) {
+	t.Helper()
+	given, have := jobs(), make([]float64, 90)
+	given[0].Draws, given[0].Expected = have, true
+	remembers := snapshot()
+	remembers.Rollouts[0].Policy = []float64{1, 2}
+	kept, part, err := lockstep.Candidates(
+		given, remembers, index, lockstep.Noise{Kind: lockstep.RouteNoise})
+	if err != nil || part.Rollouts[1].Policy != nil || remembers.Rollouts[0].Policy == nil ||
+		len(kept[1].Draws) != 90 || &kept[1].Draws[0] != &have[0] ||
+		!kept[1].Expected || kept[0].Draws != nil || kept[0].Expected {
+		t.Errorf("draws that are given: %+v, %v", kept, err)
 	}
 }

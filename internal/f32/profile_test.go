@@ -29,15 +29,16 @@ func TestFor(t *testing.T) {
 			}))
 		}
 	}
+	const ofNone = "a function of no set"
 	says := func(f func()) string {
-		called = "a function of no set"
+		called = ofNone
 		f()
 		return called
 	}
 	none := make([]float32, 8)
 	norms := map[lockstep.LayerNorm]string{
 		lockstep.LayerNorm130: "LayerNorm", lockstep.LayerNorm130ARM: "LayerNormARM",
-		lockstep.LayerNorm127: "a function of no set", lockstep.LayerNorm123: "a function of no set",
+		lockstep.LayerNorm127: ofNone, lockstep.LayerNorm123: ofNone,
 	}
 	softmaxes := map[lockstep.Softmax]string{
 		lockstep.SoftmaxAVX512: "Softmax512 Exp512 16",
