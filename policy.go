@@ -291,7 +291,7 @@ type BatchController interface {
 	Update(s *BatchStep) error
 
 	// Close ends the controller's work for these routes. Results may be out by then, so that
-	// its error is no rollout's.
+	// its error is no rollout's: the Close of a Stepper returns it, Simulate does not.
 	Close() error
 }
 

@@ -78,7 +78,9 @@ type Stepper interface {
 	Roll(ctx context.Context, commands, costs, lataccels []float64) error
 
 	// Close frees what the rollouts hold. From then on Step, Results, Snapshot, Restore,
-	// Fork and Roll give an error; to close it again does nothing.
+	// Fork and Roll give an error; to close it again does nothing. The error names each policy
+	// with batch controllers that do not close, once, with what the first of them says; all else
+	// is closed all the same.
 	Close() error
 }
 

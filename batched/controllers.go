@@ -125,8 +125,9 @@ func (g *gang) ask() {
 }
 
 // close ends the use of the batch controller.
-func (g *gang) close() {
-	if g.host != nil {
-		g.host.Close()
+func (g *gang) close() error {
+	if g.host == nil {
+		return nil
 	}
+	return g.host.Close()
 }

@@ -240,7 +240,7 @@ func (p *pool) settle(g *gang) bool {
 		}
 	}
 	if !runs && g.policy != nil {
-		p.away.Go(g.close)
+		p.away.Go(func() { g.close() })
 		p.mutex.Lock()
 		p.asking--
 		p.changed.Signal() // another may begin

@@ -52,14 +52,16 @@ func (s *Simulator) Reset(
 		if b, ok := r.job.Policy.(*lockstep.Batch); ok {
 			if err := p.gangs[b].make(); err != nil {
 				return nil, errors.Join(
-					p.Close(), fmt.Errorf("job %d: %w", r.index, r.job.Failed(0, err)))
+					p.Close(stepping.Unheard),
+					fmt.Errorf("job %d: %w", r.index, r.job.Failed(0, err)),
+				)
 			}
 		}
 	}
 	for range min(s.config.Workers, len(jobs)) {
 		w, err := s.newWorker(shape, opts.Shortcuts, nil)
 		if err != nil {
-			return nil, errors.Join(err, p.Close())
+			return nil, errors.Join(err, p.Close(stepping.Unheard))
 		}
 		p.workers = append(p.workers, w)
 	}
@@ -167,9 +169,11 @@ func (p *stepped) Cost(i, step int) float64 {
 func (p *stepped) Elsewhere() stepping.Elsewhere { return nil }
 
 // Close ends the use of batch controllers.
-func (p *stepped) Close() error {
+func (p *stepped) Close(unclosed func(rollout int, err error)) error {
 	for _, g := range p.gangs {
-		g.close()
+		if err := g.close(); err != nil {
+			unclosed(g.rollouts[0].index, err)
+		}
 	}
 	var err error
 	for _, w := range p.workers {

@@ -79,7 +79,7 @@ var callEdges = []string{
 	"a batch whose first route ends first", "a batch whose first route ends last",
 	"a batch whose first route ends between", "in step: a batch whose first route ends first",
 	"in step: a batch whose first route ends last", "shown", "shown again after going back",
-	"observed under a teacher", "more rollouts than a block",
+	"observed under a teacher", "more rollouts than a block", "controllers that do not close",
 }
 
 // TestHistory: any calls in any order, to an engine or two, with what was done before and
@@ -1244,14 +1244,23 @@ func (h *history) close() {
 	}
 }
 
-// closeLine checks a line and closes it, twice. From then on it refuses everything.
+// closeLine checks a line and closes it, twice: the first time it says which policies do not close,
+// as the reference does. From then on it refuses everything.
 func (h *history) closeLine(k int) {
 	l := h.lines[k]
 	h.lines = slices.Delete(h.lines, k, k+1)
 	l.check(h)
-	for range 2 {
-		if err := l.Close(); err != nil {
-			h.Fatalf("%s: %v", l.engine.name, err)
+	same, err := h.reference.Reset(context.Background(), l.jobs, l.opts)
+	if err != nil {
+		h.Fatal(err)
+	}
+	unclosed := same.Close()
+	if unclosed != nil {
+		h.cover("controllers that do not close")
+	}
+	for _, want := range []error{unclosed, nil} {
+		if err := l.Close(); fmt.Sprint(err) != fmt.Sprint(want) {
+			h.Fatalf("%s: Close: %v, want %v, as of the reference", l.engine.name, err, want)
 		}
 	}
 	ctx, numbers := context.Background(), make([]float64, len(l.fates))

@@ -38,7 +38,7 @@ func (s *Simulator) Reset(
 	}
 	if n := len(p.engine.tasks); n < len(jobs) {
 		return nil, errors.Join(
-			p.Close(),
+			p.engine.Close(stepping.Unheard),
 			fmt.Errorf(
 				"%d of %d rollouts fit the device's memory: %w", n, len(jobs),
 				driver.ErrOutOfMemory,
@@ -47,7 +47,10 @@ func (s *Simulator) Reset(
 	}
 	for j, err := range p.engine.unmade {
 		if err != nil {
-			return nil, errors.Join(p.Close(), fmt.Errorf("job %d: %w", j, jobs[j].Failed(0, err)))
+			return nil, errors.Join(
+				p.engine.Close(stepping.Unheard),
+				fmt.Errorf("job %d: %w", j, jobs[j].Failed(0, err)),
+			)
 		}
 	}
 	return p, nil
@@ -477,9 +480,11 @@ func (r *rollouts) Cost(j, step int) float64 {
 }
 
 // Close ends the controllers' use and frees the device's memory.
-func (r *rollouts) Close() error {
+func (r *rollouts) Close(unclosed func(rollout int, err error)) error {
 	for _, c := range r.controllers {
-		c.Close()
+		if err := c.Close(); err != nil {
+			unclosed(c.jobs[0], err)
+		}
 	}
 	r.controllers = nil
 	if r.observations != 0 {

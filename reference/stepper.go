@@ -41,7 +41,7 @@ func (s *Simulator) Reset(
 			err = ended
 		}
 		if err != nil {
-			r.Close()
+			r.Close(stepping.Unheard)
 			return nil, fmt.Errorf("job %d: %w", i, jobs[i].Failed(0, err))
 		}
 	}
@@ -131,18 +131,17 @@ func (r *rollouts) Cost(i, step int) float64 {
 func (r *rollouts) Elsewhere() stepping.Elsewhere { return nil }
 
 // Close ends the controllers' use.
-func (r *rollouts) Close() error {
-	var failed error
-	for _, o := range r.all {
+func (r *rollouts) Close(unclosed func(rollout int, err error)) error {
+	for i, o := range r.all {
 		done := o.done
 		o.done = func() error { return nil }
 		if ended := guard.Do(func() {
 			if err := done(); err != nil {
 				guard.Fail(err)
 			}
-		}); failed == nil {
-			failed = ended
+		}); ended != nil {
+			unclosed(i, ended)
 		}
 	}
-	return failed
+	return nil
 }

@@ -1,6 +1,7 @@
 package arbitrary
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -142,7 +143,13 @@ func (c scripts) Update(s *lockstep.BatchStep) error {
 	return nil
 }
 
-func (scripts) Close() error { return nil }
+// Close fails where the first seed is odd, which is no rollout's.
+func (c scripts) Close() error {
+	if c[0].seed%2 == 1 {
+		return errors.New("a script of an odd seed")
+	}
+	return nil
+}
 
 // Shortcuts is any combination of shortcuts.
 func Shortcuts() *rapid.Generator[lockstep.Shortcuts] {

@@ -98,13 +98,15 @@ func (g *Group) present(step int) (runs bool) {
 	return runs
 }
 
-// Close ends the controller's use. Results are out by then, so that an error can no longer
-// be anybody's.
-func (g *Group) Close() {
-	if c := g.controller; c != nil {
-		g.controller = nil
-		guard.Do(func() { c.Close() })
+// Close ends the controller's use, once. Results are out by then, so that an error can no longer
+// be a rollout's.
+func (g *Group) Close() error {
+	c := g.controller
+	if c == nil {
+		return nil
 	}
+	g.controller = nil
+	return guard.Try(c.Close)
 }
 
 // alone is the controller of one rollout as one of a batch.

@@ -44,7 +44,7 @@ func (c *scripted) Update(s *lockstep.BatchStep) error {
 	return c.err
 }
 
-func (c *scripted) Close() error { c.closed++; panic("nobody hears it") }
+func (c *scripted) Close() error { c.closed++; panic("it does not close") }
 
 func batch(c lockstep.BatchController, err error) *lockstep.Batch {
 	return &lockstep.Batch{
@@ -96,9 +96,11 @@ func TestAsk(t *testing.T) {
 		if stale := errors.Join(c.stale...); stale != nil || fmt.Sprint(c.steps) != "[2 4]" {
 			t.Errorf("%s: asked of steps %v, with errors of before: %v", name, c.steps, stale)
 		}
-		for range 2 {
-			if g.Close(); c.closed != 1 {
-				t.Errorf("%s: closed %d times", name, c.closed)
+		for first := range 2 {
+			err := g.Close()
+			if c.closed != 1 || (first == 0) != (err != nil) ||
+				err != nil && !strings.HasPrefix(err.Error(), "panic: it does not close") {
+				t.Errorf("%s: closed %d times: %v", name, c.closed, err)
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -51,8 +52,9 @@ type Computation interface {
 	// Elsewhere is where the rollouts are, or nil if they are in the host's memory.
 	Elsewhere() Elsewhere
 
-	// Close frees what the rollouts hold.
-	Close() error
+	// Close frees what the rollouts hold. It calls unclosed for each controller that does not
+	// close, with the first rollout that this one steers.
+	Close(unclosed func(rollout int, err error)) error
 }
 
 // Elsewhere is an engine whose rollouts are not in the host's memory, where steps are
@@ -581,11 +583,26 @@ func (s *Stepper) Open() error {
 	return nil
 }
 
-// Close frees what the rollouts hold, once.
+// Close frees what the rollouts hold, once. How many controllers a policy has is the engine's
+// choice, so that the error does not tell.
 func (s *Stepper) Close() error {
 	if s.closed {
 		return nil
 	}
 	s.closed = true
-	return s.engine.Close()
+	unclosed := map[int]error{}
+	err := s.engine.Close(func(rollout int, err error) { unclosed[rollout] = err })
+	said := map[string]bool{}
+	for _, i := range slices.Sorted(maps.Keys(unclosed)) {
+		if name := s.jobs[i].Policy.String(); !said[name] {
+			said[name] = true
+			err = errors.Join(
+				err, fmt.Errorf("controller %s does not close: %w", name, unclosed[i]),
+			)
+		}
+	}
+	return err
 }
+
+// Unheard is for a Close after which another error is told.
+func Unheard(int, error) {}

@@ -24,6 +24,8 @@ type toy struct {
 	asked            [][]int     // which rollouts ran, of each Step and Observe
 	restored         [][]float64 // what policies remembered
 	fetched, closed  int
+	unclosed         map[int]error // by rollout
+	leak             error
 	memory           error // of rollout 1
 	fetch            error
 }
@@ -92,7 +94,13 @@ func (e *toy) Elsewhere() Elsewhere {
 	return nil
 }
 
-func (e *toy) Close() error { e.closed++; return nil }
+func (e *toy) Close(unclosed func(int, error)) error {
+	e.closed++
+	for i, err := range e.unclosed {
+		unclosed(i, err)
+	}
+	return e.leak
+}
 
 func (e *toy) Fetch(context.Context) error { e.fetched++; return e.fetch }
 
@@ -851,6 +859,31 @@ func observesOnce(t *testing.T, s *Stepper, e *toy) {
 		if err := s.Observe(t.Context(), into); err != nil || e.fetched != before+1 {
 			t.Errorf("%v, fetched %d times, want once", err, e.fetched-before)
 		}
+	}
+}
+
+// TestUnclosed: what a policy's controllers say that do not close is told once for each policy, in
+// the order of the rollouts, beside what the engine itself says.
+func TestUnclosed(t *testing.T) {
+	src := &source{}
+	jobs := jobsOf(110, 110, 110, 110)
+	for i, name := range []string{"b", "a", "b", "c"} {
+		jobs[i].Policy = &lockstep.Batch{Name: name}
+	}
+	s := src.reset(t, jobs)
+	src.last.leak = errToy
+	src.last.unclosed = map[int]error{}
+	for i := range 3 {
+		src.last.unclosed[i] = fmt.Errorf("stuck %d", i)
+	}
+	err := s.Close()
+	want := errToy.Error() + "\ncontroller b does not close: stuck 0" +
+		"\ncontroller a does not close: stuck 1"
+	if err == nil || err.Error() != want || !errors.Is(err, src.last.unclosed[1]) {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("closed again: %v", err)
 	}
 }
 

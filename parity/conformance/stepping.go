@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"lockstep"
 	"lockstep/parity/schema"
@@ -42,6 +43,7 @@ func (s *suite) stepping() {
 	d.faults()
 	d.failsOnce()
 	d.closed()
+	d.unclosed()
 }
 
 // outside is the job that is steered from outside.
@@ -304,6 +306,35 @@ func (d *driver) failsOnce() {
 	d.restore(p, before)
 	d.finish(p, -1, "taken back to before its observer failed")
 }
+
+// unclosed: what Close returns names each policy with a controller that does not close, once.
+func (d *driver) unclosed() {
+	jobs := slices.Clone(d.jobs[:3])
+	for i := range jobs {
+		name := []string{"stuck", "well", "stuck"}[i]
+		jobs[i].Policy = &lockstep.Batch{
+			Name: name,
+			New: func([]*lockstep.Route) (lockstep.BatchController, error) {
+				if name == "well" {
+					return broken(func(*lockstep.BatchStep) error { return nil }), nil
+				}
+				return unclosing{}, nil
+			},
+		}
+	}
+	err := d.reset(d.sim, jobs).Close()
+	said := fmt.Sprint(err)
+	if !errors.Is(err, errOutOfFuel) || strings.Count(said, "stuck") != 1 ||
+		strings.Contains(said, "well") {
+		d.errorf("Close says %q of controllers stuck, well and stuck, want that stuck, once, is %w",
+			said, errOutOfFuel)
+	}
+}
+
+// unclosing is a batch controller that does not close.
+type unclosing struct{ broken }
+
+func (unclosing) Close() error { return errOutOfFuel }
 
 // closed: a Stepper that is closed refuses what needs its rollouts.
 func (d *driver) closed() {

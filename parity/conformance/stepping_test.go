@@ -36,13 +36,18 @@ type stepFault struct {
 	restore  func(p lockstep.Stepper, ctx ctxt, s *lockstep.Snapshot) error
 	observe  func(p lockstep.Stepper, into []float32)
 	open     bool // Close does nothing
+	closing  func(error) error
 }
 
 func (f *stepFault) Close() error {
 	if f.open {
 		return nil
 	}
-	return f.Stepper.Close()
+	err := f.Stepper.Close()
+	if err == nil || f.closing == nil {
+		return err
+	}
+	return f.closing(err)
 }
 
 func (f *stepFault) Step(ctx ctxt, commands, lataccels []float64) error {
@@ -157,6 +162,10 @@ func TestStepMutants(t *testing.T) {
 				return nil
 			}}},
 		{"is never closed", "Step after Close gives no error", stepFault{open: true}},
+		{"closes without a word", `Close says "<nil>" of controllers stuck, well and stuck`,
+			stepFault{closing: func(error) error { return nil }}},
+		{"says what does not close twice", "want that stuck, once, is out of fuel",
+			stepFault{closing: func(err error) error { return errors.Join(err, err) }}},
 		{"stands still", "Index is 20 after Step 20, want 21",
 			stepFault{step: func(lockstep.Stepper, ctxt, []float64, []float64) error {
 				return nil
