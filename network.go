@@ -26,6 +26,10 @@ type Network struct {
 	// Sees declares what it observes, a number for each; nil is the observation of
 	// ObservationSize numbers that ObservationName names.
 	Sees []Seen
+
+	// checked is the network itself, once NewSeeing has made it: one that was written down or
+	// copied is checked by each job that it steers.
+	checked *Network
 }
 
 // Layer is y = W·x + b. An output is p0 + b, to which p1, p2, … are added in turn, where p[i]
@@ -63,43 +67,58 @@ func NewNetwork(layers []Layer, scale float64) (*Network, error) {
 // It refuses what does not fit the observation and the actor, numbers that are not finite,
 // and weights with which a layer may overflow.
 func NewSeeing(sees []Seen, layers []Layer, scale float64) (*Network, error) {
-	if len(layers) == 0 || len(layers) > MaxLayers {
-		return nil, fmt.Errorf("%d layers, want 1 to %d", len(layers), MaxLayers)
-	}
-	if !(scale > 0) || math.IsInf(scale, 0) {
-		return nil, fmt.Errorf("scale %v, want a positive number", scale)
-	}
-	if err := checkSeen(sees); err != nil {
+	n := &Network{Layers: layers, Scale: scale, Sees: sees}
+	if err := n.check(); err != nil {
 		return nil, err
 	}
-	n := &Network{Layers: layers, Scale: scale, Sees: sees}
-	inputs, largest := n.Inputs(), float64(ObservationLimit)
+	n.checked = n
 	named := []any{n.Numbers(), scale}
 	for i := range layers {
-		l := &layers[i]
-		var err error
-		if largest, err = l.check(inputs, largest); err != nil {
-			return nil, fmt.Errorf("layer %d: %w", i, err)
-		}
-		inputs = l.Outputs
-		named = append(named, int64(inputs))
-		if l.Tanh {
-			largest = 1
+		named = append(named, int64(layers[i].Outputs))
+		if layers[i].Tanh {
 			named = append(named, int64(-1))
 		}
-	}
-	last := len(layers) - 1
-	if inputs != ActorSize {
-		return nil, fmt.Errorf("layer %d: %d outputs, want %d", last, inputs, ActorSize)
-	}
-	if layers[last].Tanh {
-		return nil, fmt.Errorf("layer %d: tanh, want nothing behind the last layer", last)
 	}
 	for _, e := range sees {
 		named = append(named, []byte(e.String()+"\n"))
 	}
 	n.Name = "network_" + fingerprint(named...)
 	return n, nil
+}
+
+// check refuses what NewSeeing does.
+func (n *Network) check() error {
+	if n.checked == n {
+		return nil
+	}
+	if len(n.Layers) == 0 || len(n.Layers) > MaxLayers {
+		return fmt.Errorf("%d layers, want 1 to %d", len(n.Layers), MaxLayers)
+	}
+	if !(n.Scale > 0) || math.IsInf(n.Scale, 0) {
+		return fmt.Errorf("scale %v, want a positive number", n.Scale)
+	}
+	if err := checkSeen(n.Sees); err != nil {
+		return err
+	}
+	inputs, largest := n.Inputs(), float64(ObservationLimit)
+	for i := range n.Layers {
+		l := &n.Layers[i]
+		var err error
+		if largest, err = l.check(inputs, largest); err != nil {
+			return fmt.Errorf("layer %d: %w", i, err)
+		}
+		if inputs = l.Outputs; l.Tanh {
+			largest = 1
+		}
+	}
+	last := len(n.Layers) - 1
+	if inputs != ActorSize {
+		return fmt.Errorf("layer %d: %d outputs, want %d", last, inputs, ActorSize)
+	}
+	if n.Layers[last].Tanh {
+		return fmt.Errorf("layer %d: tanh, want nothing behind the last layer", last)
+	}
+	return nil
 }
 
 // Inputs is how many numbers the network sees.

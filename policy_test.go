@@ -228,7 +228,25 @@ func TestNetworkErrors(t *testing.T) {
 		if _, err := lockstep.NewNetwork(l, 0.25); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
+		if l != nil {
+			refusedWrittenDown(t, &lockstep.Network{Name: "own", Layers: l, Scale: 0.25}, want)
+		}
 	}
+	good := layers(0.1, 256, 7, 2)
+	refusedWrittenDown(t, &lockstep.Network{Layers: good, Scale: 0.25}, "")
+	refusedWrittenDown(t, &lockstep.Network{Layers: good}, "scale 0, want a positive number")
+	refusedWrittenDown(
+		t, &lockstep.Network{Layers: good, Scale: 0.25, Sees: []lockstep.Seen{}},
+		"0 numbers to observe, want 1 to 1024",
+	)
+	made, err := lockstep.NewNetwork(good, 0.25)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := *made
+	refusedWrittenDown(t, &other, "")
+	other.Scale = math.Inf(1)
+	refusedWrittenDown(t, &other, "scale +Inf, want a positive number")
 	if _, err := lockstep.NewNetwork(layers(1, 256, 2), math.NaN()); err == nil {
 		t.Error("a scale that is NaN")
 	}
@@ -239,6 +257,22 @@ func TestNetworkErrors(t *testing.T) {
 	b, err := lockstep.NewNetwork(layers(0.5, 256, 7, 2), 0.5)
 	if err != nil || a.Name == b.Name {
 		t.Errorf("networks of two scales are named %s and %s, %v", a, b, err)
+	}
+}
+
+// refusedWrittenDown: a network that NewNetwork did not make, or that is a copy, steers a job only
+// if NewNetwork takes it.
+func refusedWrittenDown(t *testing.T, n *lockstep.Network, want string) {
+	t.Helper()
+	if want != "" {
+		want = "a network that NewNetwork would refuse: " + want
+	}
+	got := ""
+	if err := (&lockstep.Job{Route: rows(120), Policy: n}).Check(0); err != nil {
+		got = err.Error()
+	}
+	if got != want {
+		t.Errorf("a network that was written down: %q, want %q", got, want)
 	}
 }
 

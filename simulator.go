@@ -109,6 +109,9 @@ func (j *Job) checkPolicy() error {
 		if p == nil || len(p.Layers) == 0 {
 			return errors.New("a network that NewNetwork did not make")
 		}
+		if err := p.check(); err != nil {
+			return fmt.Errorf("a network that NewNetwork would refuse: %w", err)
+		}
 		return nil
 	case nil, Native, Custom, *Batch:
 	default:

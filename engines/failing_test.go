@@ -83,6 +83,16 @@ func failings(last int) (all []failing) {
 	batch("no batch controller", func([]*lockstep.Route) (lockstep.BatchController, error) {
 		return nil, nil
 	}, both(at(0)+nobody))
+	nan := lockstep.Layer{
+		Inputs: lockstep.ObservationSize, Outputs: lockstep.ActorSize,
+		Weights: make([]float32, lockstep.ObservationSize*lockstep.ActorSize),
+		Bias:    []float32{0, float32(math.NaN())},
+	}
+	all = append(all, failing{
+		"a network of NaN",
+		&lockstep.Network{Name: "nan", Layers: []lockstep.Layer{nan}, Scale: 1},
+		both(at(0) + "a network that NewNetwork would refuse: layer 0: bias [1] is NaN"),
+	})
 	batch("batch that panics", func([]*lockstep.Route) (lockstep.BatchController, error) {
 		panic(broken)
 	}, both(at(0)+"panic: it is broken"))
