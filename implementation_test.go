@@ -1,32 +1,46 @@
 package lockstep_test
 
 import (
-	"context"
 	"slices"
 	"testing"
 
 	"lockstep"
 )
 
-// described is a simulator that computes nothing, and says what is inside of it.
-type described struct{ lockstep.Simulator }
+// A described simulator is nothing but what it says of itself.
+type described struct {
+	lockstep.Simulator
+	inside string
+}
 
-func (described) About() lockstep.About { return lockstep.About{Inside: "nothing"} }
+func (d *described) About() lockstep.About { return lockstep.About{Inside: d.inside} }
 
-// TestComputing: a context names who computed in it, each once, in the order in which they began,
-// and no other context does.
+// TestComputing: those who compute are named once each, in the order in which they began, and only
+// in the context that asks.
 func TestComputing(t *testing.T) {
-	ctx, names := lockstep.WithComputing(context.Background())
-	other, others := lockstep.WithComputing(context.Background())
-	type silent struct{ lockstep.Simulator }
-	for _, s := range []lockstep.Simulator{silent{}, described{}, silent{}} {
+	one, two, bare := &described{inside: "one"}, &described{inside: "two"}, struct {
+		lockstep.Simulator
+	}{}
+	ctx, names := lockstep.WithComputing(t.Context())
+	other, none := lockstep.WithComputing(t.Context())
+	before := names()
+	for _, s := range []lockstep.Simulator{two, one, two, bare, one} {
 		lockstep.Computes(ctx, s)
-		lockstep.Computes(context.Background(), s)
+		lockstep.Computes(t.Context(), s)
 	}
-	names()
-	lockstep.Computes(other, described{})
-	want := []string{"lockstep_test.silent", "lockstep_test.described: nothing"}
-	if got := names(); !slices.Equal(got, want) || !slices.Equal(others(), want[1:]) {
-		t.Errorf("%q computed, want %q; and %q, want %q", got, want, others(), want[1:])
+	want := []string{
+		"*lockstep_test.described: two", "*lockstep_test.described: one",
+		"struct { lockstep.Simulator }",
+	}
+	got := names()
+	if !slices.Equal(got, want) || len(before)+len(none()) != 0 {
+		t.Errorf("%q computed, want %q; %q before, %q elsewhere", got, want, before, none())
+	}
+	got[0] = "another"
+	if now := names(); !slices.Equal(now, want) {
+		t.Errorf("who writes to the names makes them %q", now)
+	}
+	if lockstep.Computes(other, one); !slices.Equal(none(), want[1:2]) {
+		t.Errorf("%q computed, want %q", none(), want[1:2])
 	}
 }

@@ -36,6 +36,15 @@ func TestJobLimits(t *testing.T) {
 			Action:   make([]float64, actions),
 		}
 	}
+	long := func(column int) *lockstep.Route {
+		r := rows(n)
+		c := r.Columns()[column]
+		*c = append(*c, 0)
+		return r
+	}
+	tabled := func(actions int) *lockstep.Table {
+		return &lockstep.Table{Actions: map[string][]float64{"a": make([]float64, actions)}}
+	}
 	warm := rows(n)
 	warm.SteerCommand = warm.SteerCommand[:lockstep.ControlStartIdx]
 	cold := rows(n)
@@ -58,6 +67,10 @@ func TestJobLimits(t *testing.T) {
 		{"short roll", lockstep.Job{Route: short(0)}, 0, columns},
 		{"short speed", lockstep.Job{Route: short(1)}, 0, columns},
 		{"short acceleration", lockstep.Job{Route: short(2)}, 0, columns},
+		{"long roll", lockstep.Job{Route: long(0)}, 0, columns},
+		{"long speed", lockstep.Job{Route: long(1)}, 0, columns},
+		{"long acceleration", lockstep.Job{Route: long(2)}, 0, columns},
+		{"long commands", lockstep.Job{Route: long(4)}, 0, ""},
 		{"commands of the warm-up", lockstep.Job{Route: warm}, 0, ""},
 		{"commands of less", lockstep.Job{Route: cold}, 0, columns},
 		{"a teacher of all", lockstep.Job{Route: rows(n), Teacher: teacher(n, n)}, 0, ""},
@@ -77,6 +90,10 @@ func TestJobLimits(t *testing.T) {
 		{"a table", lockstep.Job{Route: rows(n), Policy: table}, 0, ""},
 		{"a table that is nil", lockstep.Job{Route: rows(n), Policy: (*lockstep.Table)(nil)}, 0,
 			"has no actions"},
+		{"a table short of actions", lockstep.Job{Route: rows(n),
+			Policy: tabled(lockstep.TableSteps - 1)}, 0, "has no actions"},
+		{"a table of too many", lockstep.Job{Route: rows(n),
+			Policy: tabled(lockstep.TableSteps + 1)}, 0, "has no actions"},
 		{"a network of nothing", lockstep.Job{Route: rows(n), Policy: &lockstep.Network{}}, 0,
 			"NewNetwork did not make"},
 	} {
@@ -290,27 +307,27 @@ func TestNames(t *testing.T) {
 		t.Error(err)
 	}
 	for _, kind := range lockstep.Kinds() {
+		var got []string
 		for _, g := range kind.Gains {
-			holdGain(t, kind.Name, g)
+			got = append(
+				got, fmt.Sprint(g.Name, " ", g.Start, " ", g.Width, " ", g.Low, " ", g.High),
+			)
+		}
+		if !slices.Equal(got, gains[kind.Name]) {
+			t.Errorf("%s: a search begins with %q, want %q", kind.Name, got, gains[kind.Name])
 		}
 	}
 }
 
-// holdGain: a gain that smooths or leaks is 0 at least, any other has no least value; P, I and D
-// begin where the challenge's do, what is added to them at 0, and each is searched around there.
-func holdGain(t *testing.T, kind string, g lockstep.Gain) {
-	t.Helper()
-	least, start := math.Inf(-1), 0.0
-	switch i := strings.Index("PID", g.Name); {
-	case g.Name == "smooth" || g.Name == "leak":
-		least, start = 0, g.Start
-	case i >= 0:
-		start = lockstep.DefaultPID().Gains()[i]
-	}
-	if g.Low != least || g.Start != start || !(g.Start < g.High && g.Width > 0) {
-		t.Errorf("%s: gain %s begins at %v, %v wide, between %v and %v; want it to begin at %v, "+
-			"and %v below", kind, g.Name, g.Start, g.Width, g.Low, g.High, start, least)
-	}
+// gains are those of each kind: where a search for one begins, how wide, and its bounds.
+var gains = map[string][]string{
+	"pid": {"P 0.195 0.1 -Inf +Inf", "I 0.1 0.05 -Inf +Inf", "D -0.053 0.08 -Inf +Inf"},
+	"pidff": {
+		"P 0.195 0.1 -Inf +Inf", "I 0.1 0.05 -Inf +Inf", "D -0.053 0.08 -Inf +Inf",
+		"ff0 0 0.15 -Inf +Inf", "ff1 0 0.15 -Inf +Inf", "ff2 0 0.15 -Inf +Inf",
+		"ff3 0 0.15 -Inf +Inf", "ffv 0 0.2 -Inf +Inf", "smooth 0.1 0.2 0 0.95",
+		"leak 0.02 0.03 0 0.5",
+	},
 }
 
 // TestNetworkLimits: what a network may just be, and what it may just not be.
@@ -321,6 +338,11 @@ func TestNetworkLimits(t *testing.T) {
 	largest := func(bias float32) []lockstep.Layer {
 		l := layers(0, 256, 2)
 		l[0].Bias[1] = bias
+		return l
+	}
+	bounded := func(w float32) []lockstep.Layer {
+		l := layers(w, 256, 9, 2)
+		l[0].Tanh = true
 		return l
 	}
 	const half = math.MaxFloat32 / 2
@@ -346,6 +368,8 @@ func TestNetworkLimits(t *testing.T) {
 		{"the widest", layers(0.01, 256, 256, 2), 1, true},
 		{"the narrowest", layers(0.01, 256, 1, 2), 1, true},
 		{"nothing wide", layers(0.01, 256, 0, 2), 1, false},
+		{"large sums of numbers", layers(1e30, 256, 9, 2), 1, false},
+		{"large sums of what tanh bounds", bounded(1e30), 1, true},
 		{"a scale of 0", deep(1), 0, false},
 		{"the least scale", deep(1), math.SmallestNonzeroFloat64, true},
 		{"the largest sum", largest(half), 1, true},

@@ -276,46 +276,90 @@ func refusedWrittenDown(t *testing.T, n *lockstep.Network, want string) {
 	}
 }
 
-// TestNetworkNames: networks of the same numbers have names of their own, if their layers have
-// other sizes, what stands between them is another, or they see something else.
+// TestNetworkNames: networks that differ in one thing have names of their own: in any one number,
+// in their layers' sizes or in what stands between these, in the scale, and in any part of what
+// they see; the same has the same name again.
 func TestNetworkNames(t *testing.T) {
-	see := func(text string) []lockstep.Seen {
-		sees, err := lockstep.ParseSees([]string{text})
-		if err != nil {
-			t.Fatal(err)
+	const plain = "roll[0]-v[1]-0.5/2"
+	of := map[string]string{}
+	named := func(what, sees string, l []lockstep.Layer, scale float64) {
+		t.Helper()
+		var seen []lockstep.Seen
+		if sees != "" {
+			var err error
+			if seen, err = lockstep.ParseSees(strings.Fields(sees)); err != nil {
+				t.Fatal(err)
+			}
 		}
-		return sees
+		n, err := lockstep.NewSeeing(seen, l, scale)
+		if err != nil {
+			t.Fatal(what, err)
+		}
+		if other, taken := of[n.Name]; taken {
+			t.Errorf("%s and %s are both named %s", what, other, n.Name)
+		}
+		of[n.Name] = what
+		if again, err := lockstep.NewSeeing(seen, l, scale); err != nil || again.Name != n.Name {
+			t.Errorf("%s: %s, and again %v, %v", what, n.Name, again, err)
+		}
 	}
-	tanh := func(at int) []lockstep.Layer {
-		l := layers(0, 1, 3, 3, 2)
-		l[at].Tanh = true
-		return l
+	some := func() []lockstep.Layer { return layers(0.5, 1, 3, 3, 2) }
+	named("the first", plain, some(), lockstep.DefaultScale)
+	for i, l := range some() {
+		for k := range l.Weights {
+			other := some()
+			other[i].Weights[k] = 0.25
+			named(fmt.Sprintf("weight %d of layer %d", k, i), plain, other, lockstep.DefaultScale)
+		}
+		for k := range l.Bias {
+			other := some()
+			other[i].Bias[k] = 0.25
+			named(fmt.Sprintf("bias %d of layer %d", k, i), plain, other, lockstep.DefaultScale)
+		}
+		if i < 2 {
+			other := some()
+			other[i].Tanh = true
+			named(fmt.Sprint("tanh behind layer ", i), plain, other, lockstep.DefaultScale)
+		}
 	}
-	names := map[string]int{}
-	for i, c := range []struct {
-		sees   string
-		layers []lockstep.Layer
-	}{
-		{"roll[0]", layers(0, 1, 6, 2)}, {"roll[0]", layers(0, 1, 2, 4, 2)}, // 26 numbers each
-		{"roll[0]", layers(0, 1, 3, 3, 2)}, {"roll[0]", tanh(0)}, {"roll[0]", tanh(1)},
-		{"roll[1]", layers(0, 1, 6, 2)},
+	// 26 numbers each, all of them equal
+	named("one layer of 6", plain, layers(0, 1, 6, 2), lockstep.DefaultScale)
+	named("layers of 2 and 4", plain, layers(0, 1, 2, 4, 2), lockstep.DefaultScale)
+	named("another scale", plain, some(), 0.5)
+	for _, sees := range []string{
+		"v[0]-v[1]-0.5/2", "roll[1]-v[1]-0.5/2", "roll[0]-a[1]-0.5/2", "roll[0]-v[2]-0.5/2",
+		"roll[0]-v[1]-0.25/2", "roll[0]-v[1]-0.5/4", "roll[0]-0.5/2", "roll[0]-v[1]/2",
+		"roll[0]-v[1]-0.5",
 	} {
-		n, err := lockstep.NewSeeing(see(c.sees), c.layers, lockstep.DefaultScale)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if before, ok := names[n.Name]; ok {
-			t.Errorf("networks %d and %d are both named %s", before, i, n.Name)
-		}
-		names[n.Name] = i
+		named("what sees "+sees, sees, some(), lockstep.DefaultScale)
 	}
+	two := layers(0.5, 2, 2)
+	named("two that it sees", "roll[0] v[1]", two, lockstep.DefaultScale)
+	named("the same in another order", "v[1] roll[0]", two, lockstep.DefaultScale)
+	all := make([]string, lockstep.ObservationSize)
+	for i := range all {
+		all[i] = fmt.Sprintf("observation[%d]", i)
+	}
+	wide := layers(0.5, lockstep.ObservationSize, 2)
+	named("the whole observation", "", wide, lockstep.DefaultScale)
+	named("each of its numbers", strings.Join(all, " "), wide, lockstep.DefaultScale)
+}
+
+// TestNamesStay: plans and folders that were written before find their policies by name.
+func TestNamesStay(t *testing.T) {
 	hold := func(name, want string) {
 		t.Helper()
 		if name != want {
 			t.Errorf("it is named %s; plans and folders of before say %s", name, want)
 		}
 	}
-	n, err := lockstep.NewSeeing(see("roll[0]"), tanh(0), lockstep.DefaultScale)
+	one, err := lockstep.ParseSees([]string{"roll[0]"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := layers(0, 1, 3, 3, 2)
+	first[0].Tanh = true
+	n, err := lockstep.NewSeeing(one, first, lockstep.DefaultScale)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,29 +7,39 @@ import (
 
 	"lockstep"
 	"lockstep/internal/goldentest"
+	"lockstep/internal/simtest"
 )
 
+// TestFuturePlan: at every step a controller sees the row of the step, and of each column the rows
+// behind it, in their order, with no room to write into. Every engine takes both from here, so that
+// none is a yardstick for them.
 func TestFuturePlan(t *testing.T) {
+	const rows = 120
 	r := &lockstep.Route{}
 	for i, column := range r.Columns() {
-		for row := range 120 {
+		for row := range rows {
 			*column = append(*column, float64(1000*i+row))
 		}
 	}
-	for _, c := range []struct{ step, length int }{
-		{0, 49}, {70, 49}, {71, 48}, {118, 1}, {119, 0},
-	} {
-		p := r.FuturePlan(c.step)
-		for _, column := range [][]float64{p.Lataccel, p.RollLataccel, p.VEgo, p.AEgo} {
-			if len(column) != c.length {
-				t.Errorf("step %d: %d values, want %d", c.step, len(column), c.length)
-			}
+	for step := range rows {
+		at := float64(step)
+		want := lockstep.State{RollLataccel: at, VEgo: 1000 + at, AEgo: 2000 + at}
+		if got := r.State(step); got != want {
+			t.Errorf("step %d: state %+v, want %+v", step, got, want)
 		}
-		if c.length > 0 && p.Lataccel[0] != r.TargetLataccel[c.step+1] {
-			t.Errorf(
-				"step %d: the plan starts with %v, want the next row's %v", c.step, p.Lataccel[0],
-				r.TargetLataccel[c.step+1],
-			)
+		p := r.FuturePlan(step)
+		for name, of := range map[string]struct{ got, column []float64 }{
+			"roll": {p.RollLataccel, r.RollLataccel}, "v ego": {p.VEgo, r.VEgo},
+			"a ego": {p.AEgo, r.AEgo}, "target": {p.Lataccel, r.TargetLataccel},
+		} {
+			want := of.column[step+1 : min(step+lockstep.FuturePlanSteps, rows)]
+			if err := simtest.Same(name+" plan", of.got, want); err != nil {
+				t.Errorf("step %d: %v", step, err)
+			}
+			if cap(of.got) != len(of.got) {
+				t.Errorf("step %d: the %s plan has room for %d behind its %d", step, name,
+					cap(of.got), len(of.got))
+			}
 		}
 	}
 }

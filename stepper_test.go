@@ -1,6 +1,8 @@
 package lockstep_test
 
 import (
+	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -105,19 +107,37 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
-// candidatesKeep: candidates have the draws and the noise of their jobs, but no policy, and nothing
-// that one remembers; whose snapshot it is keeps all.
+// candidatesKeep: candidates have their rollouts' routes, draws and noise, and nothing else of
+// their jobs, and begin where they were, without what a policy remembers; whose snapshot it is keeps
+// all.
 func candidatesKeep(t *testing.T, index []int) {
 	t.Helper()
-	given, have := jobs(), make([]float64, 90)
-	given[0].Draws, given[0].Expected = have, true
-	remembers := snapshot()
-	remembers.Rollouts[0].Policy = []float64{1, 2}
-	kept, part, err := lockstep.Candidates(
-		given, remembers, index, lockstep.Noise{Kind: lockstep.RouteNoise})
-	if err != nil || part.Rollouts[1].Policy != nil || remembers.Rollouts[0].Policy == nil ||
-		len(kept[1].Draws) != 90 || &kept[1].Draws[0] != &have[0] ||
-		!kept[1].Expected || kept[0].Draws != nil || kept[0].Expected {
-		t.Errorf("draws that are given: %+v, %v", kept, err)
+	whole := jobs()
+	whole[0].Draws, whole[1].Expected = []float64{0.5}, true
+	whole[0].Teacher, whole[1].Sampling = &lockstep.Trajectory{}, &lockstep.Sampling{}
+	whole[1].Observe = func(*lockstep.Step) {}
+	route := lockstep.Noise{Kind: lockstep.RouteNoise}
+	from := snapshot()
+	from.Profile, from.Model = lockstep.Profile{Exp: lockstep.ExpF}, "model"
+	from.Rollouts[0].Policy, from.Rollouts[1].RouteSHA256 = []float64{1}, "sum"
+	before := fmt.Sprintf("%+v", from)
+	candidates, of, err := lockstep.Candidates(whole, from, index, route)
+	if err != nil || of.Profile != from.Profile || of.Model != "model" || of.Step != 22 {
+		t.Errorf("candidates of %+v, %v", of, err)
+	}
+	for k, i := range index {
+		want := lockstep.Job{
+			Route: whole[i].Route, Draws: whole[i].Draws, Expected: whole[i].Expected,
+		}
+		if got := candidates[k]; !reflect.DeepEqual(got, want) {
+			t.Errorf("candidate %d of rollout %d is %+v, want %+v", k, i, got, want)
+		}
+		state := from.Rollouts[i]
+		if state.Policy = nil; !reflect.DeepEqual(of.Rollouts[k], state) {
+			t.Errorf("candidate %d begins at %+v, want %+v", k, of.Rollouts[k], state)
+		}
+	}
+	if now := fmt.Sprintf("%+v", from); now != before {
+		t.Errorf("the snapshot was written to: %s, before %s", now, before)
 	}
 }
