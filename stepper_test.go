@@ -108,8 +108,8 @@ func TestCandidates(t *testing.T) {
 }
 
 // candidatesKeep: candidates have their rollouts' routes, draws and noise, and nothing else of
-// their jobs, and begin where they were, without what a policy remembers; whose snapshot it is keeps
-// all.
+// their jobs, and begin where they were, without what a policy remembers; whose snapshot it is
+// keeps all.
 func candidatesKeep(t *testing.T, index []int) {
 	t.Helper()
 	whole := jobs()
