@@ -209,8 +209,8 @@ def steer(
             roll_lataccel=padded[0, :, i].copy(),
             v_ego=padded[1, :, i].copy(),
             a_ego=padded[2, :, i].copy(),
-            plan=[column[:4, i + 1 : i + 50] for column in columns],
-            running=running,
+            plan=[column[:4, i + 1 : i + 50].copy() for column in columns],
+            running=running.copy(),
         )
         commands = spread(
             np.asarray(controller(step), dtype=np.float64), (n,), "what the controller returned"

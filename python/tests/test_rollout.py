@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from conftest import REPOSITORY, write_route
 from lockstep import _frames
+from lockstep.simulator import count_workers
 
 GOLDENS = REPOSITORY / "golden" / "testdata"
 NETWORK = lockstep.Network([np.zeros((2, 256))], [np.zeros(2)])
@@ -264,10 +265,26 @@ def test_tables(short_routes, tmp_path):
     assert frame["jerk_cost"].to_numpy().tobytes() == costs[:, :, 1].tobytes()
     pytest.importorskip("matplotlib")
     lines = result.plot().axes[0].lines
-    assert [line.get_ydata().tolist() for line in lines] == [
-        costs[0, :, 2].tolist(),
-        [costs[1, 1, 2]],
+    drawn = [(line.get_label(), line.get_xdata(), line.get_ydata()) for line in lines]
+    assert [(label, x.tolist(), y.tolist()) for label, x, y in drawn] == [
+        ("a", [50, 100], costs[0, :, 2].tolist()),
+        ("b", [100], [costs[1, 1, 2]]),
     ]
+
+
+@pytest.mark.parametrize("way", ["to_csv", "to_parquet"])
+def test_tables_are_whole_or_not_there(way, tmp_path):
+    """What cannot be written to its end leaves what was there, and nothing beside it."""
+    if way == "to_parquet":
+        pytest.importorskip("pyarrow")
+    no_text = "\ud800"  # which no encoding has
+    result = lockstep.Result(["a", no_text], ["x"], np.zeros((2, 1, 3)))
+    for file in (tmp_path / "there", tmp_path / "new"):
+        if file.name == "there":
+            file.write_text("before")
+        with pytest.raises(UnicodeEncodeError):
+            getattr(result, way)(file)
+    assert [(f.name, f.read_text()) for f in tmp_path.iterdir()] == [("there", "before")]
 
 
 def test_controllers_of_the_challenge_s_folder_are_named(sim, short_routes, tmp_path, monkeypatch):
@@ -293,7 +310,8 @@ def test_controllers_of_the_same_name_are_told_apart(sim, short_routes, tmp_path
         str(mine),
         "zero",
     ]
-    assert sim.rollout(short_routes[:1], ["zero", "zero"]).controllers == ["zero", "zero (2)"]
+    three = ["zero", "zero (2)", "zero (3)"]
+    assert sim.rollout(short_routes[:1], ["zero"] * 3).controllers == three
 
 
 def test_numbers_of_numpy(sim, tmp_path):
@@ -366,6 +384,37 @@ def test_gains_of_any_layout(sim, short_routes):
         assert sim.rollout(short_routes, layout).sha256 == want
 
 
+def test_workers(monkeypatch):
+    """As asked for; else as OMP_NUM_THREADS says, whose first number is the outermost level's."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    cores = count_workers(None)
+    if hasattr(os, "sched_getaffinity"):
+        assert cores == len(os.sched_getaffinity(0))
+    for text, want in [("3", 3), ("2,1", 2), (" 4 , 8", 4)] + [(t, cores) for t in ("", "0", "x")]:
+        monkeypatch.setenv("OMP_NUM_THREADS", text)
+        assert (count_workers(None), count_workers(5)) == (want, 5), text
+
+
+def test_a_function_may_write_into_what_it_is_shown(sim, short_routes):
+    """Each step's arrays are its own, as each step's lists are a controller's of the challenge."""
+
+    def looks(step):
+        return [0.2 * (t - c) + p[3, :9].sum() / 50 for t, c, p in
+                zip(step.target, step.current, step.plan, strict=True)]  # fmt: skip
+
+    def writes(step):
+        steer = looks(step)
+        for array in (a for a in vars(step).values() if isinstance(a, np.ndarray)):
+            array[...] = 1
+        for plan in step.plan:
+            plan[...] = 7
+        return steer
+
+    want, got = (sim.rollout(short_routes, f, trajectory=True) for f in (looks, writes))
+    for name in ("costs", "lataccel", "action"):
+        assert getattr(got, name).tobytes() == getattr(want, name).tobytes(), name
+
+
 def test_bad_routes(sim, tmp_path):
     write_route(tmp_path / "00001.csv", 120)
     lines = (tmp_path / "00001.csv").read_text().splitlines()
@@ -376,13 +425,17 @@ def test_bad_routes(sim, tmp_path):
     error = caught.value
     assert (os.path.basename(error.file), error.line) == ("00000.csv", 8)
     assert error.column > 1
-    assert sim.load(tmp_path, strict=False).names == ["00001"]
+    write_route(tmp_path / "00002.csv", 104)
+    left = sim.load(tmp_path, strict=False)
+    assert (left.names, left.rows.tolist()) == (["00001", "00002"], [120, 104])
+    assert [os.path.basename(file) for file in left.files] == ["00001.csv", "00002.csv"]
+    assert [len(route) for route in left] == [120, 104]
     with pytest.raises(FileNotFoundError):
         sim.load(tmp_path / "nowhere")
     with pytest.raises(TypeError, match="list"):
         sim.rollout([1, 2])
     with pytest.raises(IndexError):
-        sim.load(tmp_path, strict=False)[1]
+        left[2]
 
 
 def test_bad_simulators(tmp_path):
@@ -502,6 +555,9 @@ def test_load_of_what_is_in_memory(sim, tmp_path):
     same = sim.load(dict(zip(routes.names, raw, strict=True)))
     assert same[1].v_ego.tolist() == raw[1]["vEgo"].tolist()
     assert sim.rollout(same, "pid").sha256 == want.sha256
+    for given in ({"g00000": frame, "g00001": raw[1]}, {"g00000": raw[0], "g00001": routes[1]}):
+        # as files have them, or not, side by side
+        assert sim.rollout(sim.load(given), "pid").sha256 == want.sha256
     # bits that no text of fewer than 17 digits has
     frame["v_ego"] = np.nextafter(frame["v_ego"].to_numpy(), 0.0)
     assert sim.load(frame)[0].v_ego.tobytes() == frame["v_ego"].to_numpy().tobytes()
