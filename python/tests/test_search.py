@@ -1,7 +1,9 @@
 """Searches and the command line: the functions of the command line from Python."""
 
+import csv
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -57,6 +59,40 @@ def test_plan(sim, short_routes):
     ]:
         with pytest.raises(ValueError, match=message):
             lockstep.plan(routes, **wrong)
+
+
+def test_searches_are_those_of_the_commands(sim, short_routes, tmp_path, capfd, monkeypatch):
+    """Of routes out of the middle, each in its order, with no option as it is by default."""
+    monkeypatch.chdir(tmp_path)
+    routes = short_routes[[2, 4, 0]]
+    (tmp_path / "some").mkdir()
+    for place, file in enumerate(routes.files):  # of names in this order
+        shutil.copy(file, tmp_path / "some" / f"{place:05}.csv")
+    some = sim.load("some", cache=False)
+    files = routes.simulator.load(sorted(short_routes.files) + some.files, cache=False)
+    some = files[[5, 6, 7]]
+    simulator = f"--engine {sim.engine} --profile {sim.profile} --model_path {sim.model}".split()
+    simulator += ["--data_path", "some"]
+
+    assert command.main(["tune", *simulator, "--kind", "pid", "--population", "9", "--generations",
+                         "3", "--seed", "5", "--out", "run", "--gains", "gains.json"]) == 0  # fmt: skip
+    found = lockstep.tune(some, "pid", 9, 3, seed=5)
+    assert json.loads((tmp_path / "gains.json").read_text())["gains"] == found.gains.tolist()
+    rows = list(csv.reader((tmp_path / "run" / "curve.csv").open()))[1:]
+    assert [[float(x) for x in row[1:]] for row in rows] == found.history.tolist()
+
+    start = "pidff_0.1_0.2_0_0_0_0_0_0_0_0"
+    for noise in ("route", "seeded", "expected"):
+        how = {"rounds": 1, "window": 3, "horizon": 4, "seeds": 3, "seed": 6}
+        given = [word for name, x in how.items() for word in (f"--{name}", str(x))]
+        assert command.main(["plan", *simulator, "--from", start, "--noise", noise, *given,
+                             "--table", "plan.json"]) == 0  # fmt: skip
+        plan = lockstep.plan(some, start, noise, **how)
+        table = sim.rollout(some, tmp_path / "plan.json", trajectory=True)
+        ours = sim.rollout(some, {"table": plan}, trajectory=True)
+        assert ours.action.tobytes() == table.action.tobytes(), noise
+        assert ours.costs.tobytes() == table.costs.tobytes(), noise
+    capfd.readouterr()
 
 
 def test_fetch():

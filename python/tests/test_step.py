@@ -1,11 +1,13 @@
 """Rollouts steered from Python: equal to whole rollouts in every bit, and what may go wrong."""
 
+import copy
 import gc
 import math
 
 import lockstep
 import numpy as np
 import pytest
+from lockstep._frames import COLUMNS
 
 
 class PID:
@@ -271,7 +273,7 @@ def test_nothing_is_left_of_many_resets(sim, short_routes):
 def test_gradients_are_differences_of_single_forks(sim, short_routes):
     """Each number is one that a fork of one rollout and one action gives."""
     n = len(short_routes)
-    actions = np.linspace(-0.9, 2.0, n)
+    actions = np.linspace(-2.0, 2.0, n)  # at both of its ends
     with sim.reset(short_routes) as rollouts:
         rollouts.advance(np.zeros(n))
         snapshot = rollouts.snapshot()
@@ -282,7 +284,7 @@ def test_gradients_are_differences_of_single_forks(sim, short_routes):
                 return one.roll([[action]], trajectory=True)[1][0, 0]
 
         for i, u in enumerate(actions):
-            low, high = u - 0.25, min(u + 0.25, 2.0)
+            low, high = max(u - 0.25, -2.0), min(u + 0.25, 2.0)
             assert expected[i] == lataccel(i, u)
             assert slope[i] == (lataccel(i, high) - lataccel(i, low)) / (high - low)
         assert (slope != 0).any()
@@ -317,7 +319,21 @@ def test_the_jacobian_is_a_difference_of_single_forks(sim, short_routes):
             assert (found[name] != 0).any(), name
         again = snapshot.jacobian(actions, nudge=0.3)
         assert again["expected"].tobytes() == expected.tobytes()
-        assert (again["lataccels"] != found["lataccels"]).any()
+        # A number is nudged by what its own name says, in whatever order names are given.
+        of = {"action": "action", "roll": "roll", "v": "v", "a": "a", "lataccels": "lataccel"}
+        of["actions"] = "action"
+        plain = {"action": 0.1, "roll": 0.1, "v": 0.5, "a": 0.1, "lataccel": 0.1}
+        by = {name: snapshot.jacobian(actions, nudge=nudge) for name, nudge in
+              [("", None), *((name, {name: 0.3}) for name in plain)]}  # fmt: skip
+        for array, name in of.items():
+            for given, answer in by.items():
+                want = again if given == name else by[""]
+                assert answer[array].tobytes() == want[array].tobytes(), (array, given)
+            assert (again[array] != by[""][array]).any(), array
+        mixed = snapshot.jacobian(actions, nudge={"lataccel": 0.3, "v": 0.5, "action": 0.1})
+        for array, name in of.items():
+            want = (again if name == "lataccel" else by[""])[array]
+            assert mixed[array].tobytes() == want.tobytes(), array
         for wrong, nudge, why in [
             (actions[1:], 0.1, "shape"),
             (actions + 9, 0.1, "command 0 is 8.1"),
@@ -378,3 +394,54 @@ def test_what_was_returned_stays(sim, short_routes):
             a.view(np.uint8)[...] = 0x5A
         want, got = ask(others), ask(rollouts)
         assert {n: a.tobytes() for n, a in got.items()} == {n: a.tobytes() for n, a in want.items()}
+
+
+def test_what_was_given_is_the_callers(sim, short_routes):
+    """It may be written into as soon as a call has returned."""
+    routes = short_routes[[1, 3]]
+    rng = np.random.default_rng(8)
+    frames = {"a": {name: rng.uniform(0.1, 0.3, 106) for name in COLUMNS}}
+    draws, commands = rng.random((2, 111)), rng.uniform(-1, 1, (2, 2))
+    index, seeds = np.array([1, 0, 1]), np.array([7, 8, 9])
+    actions = rng.uniform(-1, 1, (3, 3))
+    weights, biases = [rng.normal(0, 0.2, (2, 256)).astype(np.float32)], [np.ones(2, np.float32)]
+
+    def answers(lend):
+        """All that comes of these arrays, each lent to one call."""
+
+        def lent(call, *arrays):
+            copies = copy.deepcopy(arrays)
+            answer = call(*copies)
+            if lend:
+                for array in flat(copies):
+                    array[...] = array[::-1].copy() + 1
+            return answer
+
+        made = lent(sim.load, frames)
+        network = lent(lockstep.Network, weights, biases)
+        with lent(lambda d: sim.reset(routes, draws=d), draws) as rollouts:
+            yield rollouts.advance(commands[0])
+            snapshot = rollouts.snapshot()
+            yield lent(rollouts.advance, commands[1])
+            yield rollouts.advance(commands[0])
+            data = bytearray(snapshot.to_bytes())
+            read = lockstep.Snapshot.from_bytes(data, of=rollouts)
+            data[:] = bytes(len(data))
+            for kept in (snapshot, read):
+                candidates = lent(lambda i, s, of=kept: of.fork(i, "seeded", s), index, seeds)
+                yield lent(candidates.roll, actions)
+                yield candidates.roll(actions)
+        yield sim.rollout(made, "pid").costs
+        yield made[0].v_ego
+        yield sim.collect(network, routes, 1).raw
+
+    for k, (got, want) in enumerate(zip(answers(True), answers(False), strict=True)):
+        assert got.tobytes() == want.tobytes(), f"answer {k}"
+
+
+def flat(given):
+    """The arrays that are in lists and mappings."""
+    if isinstance(given, np.ndarray):
+        return [given]
+    each = given.values() if isinstance(given, dict) else given
+    return [array for one in each for array in flat(one)]
