@@ -3,6 +3,7 @@
 import copy
 import functools
 import inspect
+import json
 import os
 import secrets
 import threading
@@ -14,6 +15,7 @@ import pytest
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from lockstep import __main__ as command
 from lockstep import classic
 from test_envs import equal
 
@@ -29,14 +31,16 @@ ATTRIBUTES = {
     "CartPole-v1": {"kinematics_integrator": "semi-implicit"},
     "Acrobot-v1": {"book_or_nips": "nips"},
 }
-RESETS = [None, {"low": -0.3, "high": 0.25}]
+RESETS = [None, {"low": -0.3, "high": 0.25}, {"low": -0.58}, {"high": 0.02}]
 
 # Gymnasium before 1.0 has another CartPole, and NumPy before 2 other rules.
 NUMPY1 = np.lib.NumpyVersion(np.__version__) < "2.0.0"
 
 
 def bounds(name):
-    return [None, {"x_init": 2.5, "y_init": 3.0}] if name == "Pendulum-v1" else RESETS
+    """A reset's options: none, both, and one of the two."""
+    both = {"x_init": 2.5, "y_init": 3.0}
+    return [None, both, {"x_init": 0.5}, {"y_init": 0.25}] if name == "Pendulum-v1" else RESETS
 
 
 @pytest.fixture
@@ -69,7 +73,7 @@ def test_single(name, options, seed):
     assert ours.spec.max_episode_steps == theirs.spec.max_episode_steps
     theirs.action_space.seed(seed)
     for episode in range(4):
-        how = {"seed": seed if episode == 0 else None, "options": bounds(name)[episode % 2]}
+        how = {"seed": seed if episode == 0 else None, "options": bounds(name)[episode]}
         assert equal(ours.reset(**how)[0], theirs.reset(**how)[0])
         ended = False
         while not ended:
@@ -364,6 +368,76 @@ def test_pictures(name, seed, monkeypatch):
     window.close()
     with pytest.raises(ValueError, match="human"):
         gymnasium.make_vec(f"lockstep/{name}", num_envs=2, numpy1=NUMPY1, render_mode="human")
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.value)
+def test_pictures_of_neighbours(mode):
+    """Each environment's own, with the torque that it was given last, if it was given one."""
+    pytest.importorskip("pygame")
+    how = {"render_mode": "rgb_array"}
+    ours = classic.VectorEnv("Pendulum-v1", 3, mode, 4, numpy1=NUMPY1, **how)
+    theirs = SyncVectorEnv(
+        [lambda: gymnasium.make("Pendulum-v1", max_episode_steps=4, **how)] * 3,
+        autoreset_mode=mode,
+    )
+
+    def same(what):
+        for i, (got, want) in enumerate(zip(ours.render(), theirs.render(), strict=True)):
+            assert equal(got, want), f"environment {i}: {what}"
+
+    for envs in (ours, theirs):
+        envs.reset(seed=5)
+    same("reset")
+    for k in range(6):
+        if mode is AutoresetMode.DISABLED and k in (2, 4):
+            mask = np.array([True, False, True]) if k == 2 else np.ones(3, bool)
+            for envs in (ours, theirs):
+                envs.reset(options={"reset_mask": mask})
+            same(f"reset of some before step {k}")
+        actions = np.array([[-1.0], [0.5], [9.0]], np.float32) * (1 - k % 3)
+        for envs in (ours, theirs):
+            envs.step(actions)
+        same(f"step {k}")
+    for envs in (ours, theirs):
+        envs.close()
+
+
+def test_gumbel():
+    """The distribution's quantiles in the middle of equal parts of it."""
+    found = classic.Network.gumbel(2)
+    assert found.dtype == np.float32
+    want = [-np.log(-np.log(p)) for p in (1 / 8, 3 / 8, 5 / 8, 7 / 8)]
+    assert found.tolist() == pytest.approx(want, rel=1e-6)
+    assert len(classic.Network.gumbel()) == 1 << 16
+    # With it actions follow the softmax of the outputs.
+    network = classic.Network([np.zeros((2, 4))], [np.log([3.0, 1.0])], classic.Network.gumbel(), 5)
+    envs = classic.VectorEnv("CartPole-v1", 500)
+    envs.reset(seed=1)
+    chosen = envs.run(20, network, record=["actions"]).actions
+    assert abs((chosen == 0).mean() - 0.75) < 0.02
+
+
+@pytest.mark.parametrize("noise", [False, True])
+def test_a_network_that_is_saved(noise, tmp_path, capfd):
+    """The command that reads it has the episodes that it has here."""
+    rng = np.random.default_rng(4)
+    network = classic.Network(
+        [rng.normal(0, 1, (6, 3)), rng.normal(0, 1, (1, 6))],
+        [rng.normal(0, 1, 6), rng.normal(0, 1, 1)],
+        classic.Network.gumbel(3) if noise else None,
+        2**63 + 9 if noise else 0,
+    )
+    network.save(tmp_path / "policy.npz")
+    envs = classic.VectorEnv("Pendulum-v1", 7, numpy1=NUMPY1)
+    envs.reset(seed=3)
+    envs.run(60, network, record=())
+    assert command.main([
+        "rollout", "--env", "Pendulum-v1", "--num-envs", "7", "--env-seed", "3", "--steps", "60",
+        *(["--numpy1"] if NUMPY1 else []), "--policy", str(tmp_path / "policy.npz"), "--json",
+    ]) == 0  # fmt: skip
+    told, totals = json.loads(capfd.readouterr().out), envs.totals()
+    assert told["rewards"] == totals["rewards"].tolist()
+    assert (told["steps"], told["episodes"]) == (totals["steps"], totals["episodes"].sum())
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from hypothesis.stateful import initialize
 from lockstep import classic
-from test_classic import ATTRIBUTES, NAMES, NUMPY1, OPTIONS
+from test_classic import ATTRIBUTES, NAMES, NUMPY1, OPTIONS, bounds
 from test_env_history import told
 
 RECORDS = ["states", "rewards", "observations", "actions", "terminated", "truncated"]
@@ -133,11 +133,7 @@ class ClassicCalls(History):
         return self.draw(st.one_of(kinds), "seed")
 
     def bounds(self):
-        if self.perhaps("bounds"):
-            return {}
-        if self.name == "Pendulum-v1":
-            return {"x_init": 2.5, "y_init": 3.0}
-        return {"low": -0.3, "high": 0.25}
+        return dict(self.one(bounds(self.name), "bounds") or {})
 
     @call
     def reset(self):

@@ -176,7 +176,8 @@ class EnvCalls(History):
         n = self.envs.num_envs
         seeds = st.integers(0, 5)
         # One that has no seed would be another each time.
-        kinds = [seeds, st.lists(seeds, min_size=n, max_size=n)] + [st.none()] * self.begun
+        each = st.one_of(seeds, st.none()) if self.begun else seeds
+        kinds = [seeds, st.lists(each, min_size=n, max_size=n)] + [st.none()] * self.begun
         seed = self.draw(st.one_of(kinds), "seed")
         options = self.draw(
             st.sampled_from([None, {}, {"route": 3}, {"route": "00001"}]), "options"

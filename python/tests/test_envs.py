@@ -190,6 +190,31 @@ def test_order_of_routes(short_routes):
     assert (names(9, 3) != three).any()
 
 
+def test_seeds_of_some(tiny_routes):
+    """An environment that is given none goes on with its own, and with its order of routes."""
+    ours = lockstep.VectorEnv(3, tiny_routes, noise="seed")
+    single = SyncVectorEnv([lambda: lockstep.Env(tiny_routes, noise="seed")] * 3)
+    for seeds in ([4, 5, 6], [None, 7, None], [8, None, None], None, [None, 0, 3]):
+        for a, b in ((ours, single), (ours, single)):
+            x, y = a.reset(seed=seeds), b.reset(seed=seeds)
+            assert all(equal(p, q) for p, q in zip(x, y, strict=True)), seeds
+            seeds = None
+
+
+def test_many_environments_are_as_few(tiny_routes):
+    """Above some number a step is a task, which must not change a bit."""
+    routes = lockstep.Simulator(engine="batched", model="own").load(tiny_routes.files, cache=False)
+    many, *few = (lockstep.VectorEnv(n, routes, noise="seed") for n in (300, 100, 200))
+    first = [envs.reset(seed=seed)[0] for envs, seed in ((many, 1), (few[0], 1), (few[1], 101))]
+    assert equal(first[0], np.concatenate(first[1:]))
+    for k in range(4):
+        actions = np.linspace(-2, 2, 300, dtype=np.float32)[:, np.newaxis] * (k - 1.5)
+        got = many.step(actions)
+        parts = few[0].step(actions[:100]), few[1].step(actions[100:])
+        for i, name in enumerate(["observations", "rewards", "terminated", "truncated"]):
+            assert equal(got[i], np.concatenate([part[i] for part in parts])), (k, name)
+
+
 def test_own_observations(short_routes):
     space = Box(-np.inf, np.inf, (2,), np.float32)
 
@@ -327,6 +352,11 @@ def test_pictures(short_routes):
         pictures.append(env.render())
     assert {(p.shape, p.dtype.name) for p in pictures} == {((240, 640, 3), "uint8")}
     assert all(not np.array_equal(a, b) for a, b in itertools.pairwise(pictures))
+    fresh = lockstep.Env(short_routes, render_mode="rgb_array")
+    for e in (env, fresh):  # nothing of the episode before is drawn
+        e.reset(options={"route": 3})
+        e.step(np.array([0.25], dtype=np.float32))
+    assert np.array_equal(env.render(), fresh.render())
     assert lockstep.Env(short_routes).render() is None
     for make in (lockstep.Env, lambda routes, **o: lockstep.VectorEnv(2, routes, **o)):
         with pytest.raises(ValueError, match="render_mode"):

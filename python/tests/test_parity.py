@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import os
 
 import lockstep
 import numpy as np
@@ -167,6 +168,41 @@ def test_the_challenges_interface(sim, few):
     assert found.json["report"]["first"]["stage"] == "lataccel"
     assert "step 101" in found.why
     assert "predict" not in vars(model)  # the recorder is gone
+
+
+def test_what_is_compared_is_left_as_it_was(sim, few, monkeypatch, tmp_path):
+    """Also by one that ends with an exception: the working folder, its model, and its process."""
+    monkeypatch.chdir(tmp_path)
+    model = tinyphysics.TinyPhysicsModel(sim.model)
+
+    class Breaks(tinyphysics.TinyPhysicsSimulator):
+        def sim_step(self, step_idx):
+            super().sim_step(step_idx)
+            if step_idx == 25:
+                raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        lockstep.compare(functools.partial(Breaks, model), few)
+    assert os.getcwd() == str(tmp_path)
+    assert not {"predict", "softmax", "get_current_lataccel"} & set(vars(model))
+
+
+def test_a_simulator_may_write_into_what_it_is_given(sim, few):
+    """And use its own arrays again."""
+
+    class Writes(Mine):
+        answer = None
+
+        def step(self, actions):
+            got = super().step(actions.copy())
+            actions[...] = 9
+            self.answer = self.answer or got
+            for name in got:
+                self.answer[name][...] = got[name]
+            return self.answer
+
+    found = lockstep.compare(Writes(sim.model), few)
+    assert found.equal, found.text
 
 
 FALL = {

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import warnings
 import zipfile
 
 import lockstep
@@ -176,7 +177,9 @@ def test_interrupt_of_a_rollout():
 
 def test_an_interrupt_leaves_nothing(sim, short_routes, monkeypatch):
     """Not even where it comes after the library is done, and before Python knows."""
-    lib, handles = lockstep._native.library(), lockstep._native.call("handles")
+    lib, network = lockstep._native.library(), lockstep.Network([np.zeros((2, 256))], [np.zeros(2)])
+    rollouts = sim.reset(short_routes)
+    snapshot, handles = rollouts.snapshot(), lockstep._native.call("handles")
     wait = lib.lockstep_wait
 
     def interrupt(task, milliseconds):
@@ -185,10 +188,32 @@ def test_an_interrupt_leaves_nothing(sim, short_routes, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(lib, "lockstep_wait", interrupt)
-    for call in (lambda: sim.reset(short_routes), lambda: sim.load(short_routes.files)):
+    for call in (
+        lambda: sim.reset(short_routes),
+        lambda: sim.load(short_routes.files),
+        lambda: sim.collect(network, short_routes),
+        rollouts.snapshot,
+        lambda: snapshot.fork([0], "route")
+    ):
         with pytest.raises(KeyboardInterrupt):
             call()
         assert lockstep._native.call("handles") == handles
+
+
+def test_the_environment_is_python_s_of_now(sim, tmp_path, monkeypatch):
+    """Not what it was when the library was loaded: what is set, changed and taken away since."""
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        shutil.copy(sim.model, tmp_path / name / "tinyphysics.onnx")
+        monkeypatch.setenv("LOCKSTEP_ASSETS", str(tmp_path / name))
+        with pytest.warns(UserWarning, match="is not the challenge's network"):
+            found = lockstep.Simulator(engine="reference").model
+        assert found == str(tmp_path / name / "tinyphysics.onnx")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LOCKSTEP_ASSETS")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # where the challenge's is not at hand
+        assert not lockstep.Simulator(engine="reference").model.startswith(str(tmp_path))
 
 
 def test_threads_take_turns(sim, short_routes):

@@ -74,8 +74,8 @@ def test_searches_are_those_of_the_commands(sim, short_routes, tmp_path, capfd, 
     simulator = f"--engine {sim.engine} --profile {sim.profile} --model_path {sim.model}".split()
     simulator += ["--data_path", "some"]
 
-    assert command.main(["tune", *simulator, "--kind", "pid", "--population", "9", "--generations",
-                         "3", "--seed", "5", "--out", "run", "--gains", "gains.json"]) == 0  # fmt: skip
+    tune = "tune --kind pid --population 9 --generations 3 --seed 5 --out run --gains gains.json"
+    assert command.main([*tune.split(), *simulator]) == 0
     found = lockstep.tune(some, "pid", 9, 3, seed=5)
     assert json.loads((tmp_path / "gains.json").read_text())["gains"] == found.gains.tolist()
     rows = list(csv.reader((tmp_path / "run" / "curve.csv").open()))[1:]
