@@ -481,9 +481,12 @@ class _Core:
         """Have them go on from a snapshot, also where they have never been reset."""
         if not isinstance(snapshot, Snapshot):
             raise TypeError(f"snapshot: {type(snapshot).__name__}, want what snapshot() returned")
-        if not self.seeded:
+        before = self.seeded
+        if not before:
             self.reset(seed=0)
+        self.seeded = before  # what is refused begins no episodes
         self.handle.call("environments_restore", self.observations, snapshot=snapshot.id)
+        self.seeded = True
         self.terminated[...], self.truncated[...], self.acted[...] = False, False, False
 
     @property

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import operator
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -150,6 +151,8 @@ def plan(
         python=_native.interpreter(),
         program=os.fspath(_native.file()),
     )
+    for notice in answer["notices"] or []:
+        warnings.warn(notice, stacklevel=2)
     return Plan(os.fspath(folder), answer["key"], answer["rollouts"], operator.index(shards))
 
 

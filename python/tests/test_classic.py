@@ -591,6 +591,11 @@ def test_snapshots(name, seed):
         envs.fork([4])
     with pytest.raises(ValueError, match="is not one of 3 environments"):
         forked.restore(snapshot)
+    never = classic.VectorEnv(name, 3, max_episode_steps=15)
+    with pytest.raises(ValueError, match="is not one of 3 environments"):
+        never.restore(snapshot)
+    with pytest.raises(ResetNeeded):  # still
+        never.run(1)
     with pytest.raises(ValueError, match="zip"):
         classic.Snapshot.from_bytes(snapshot.to_bytes()[:-30])
     single = gymnasium.make(f"lockstep/{name}").unwrapped

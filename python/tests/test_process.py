@@ -193,7 +193,7 @@ def test_an_interrupt_leaves_nothing(sim, short_routes, monkeypatch):
         lambda: sim.load(short_routes.files),
         lambda: sim.collect(network, short_routes),
         rollouts.snapshot,
-        lambda: snapshot.fork([0], "route")
+        lambda: snapshot.fork([0], "route"),
     ):
         with pytest.raises(KeyboardInterrupt):
             call()

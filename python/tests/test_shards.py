@@ -116,6 +116,17 @@ def test_bad_input(tmp_path, data, serial):
         _ = shards.merge(tmp_path).result
 
 
+def test_a_plan_tells_what_a_simulator_tells(sim, tmp_path, data, monkeypatch):
+    """Such as that the network is not the challenge's."""
+    shutil.copy(sim.model, tmp_path / "tinyphysics.onnx")
+    monkeypatch.setenv("LOCKSTEP_ASSETS", str(tmp_path))
+    with pytest.warns(UserWarning, match="is not the challenge's network") as caught:
+        lockstep.Simulator(engine="reference")
+        shards.plan(tmp_path / "plan", data, engine="reference")
+    told = [(str(w.message), w.filename) for w in caught]
+    assert told[: len(told) // 2] == told[len(told) // 2 :]
+
+
 def test_broken_machine(tmp_path, data, serial):
     make(tmp_path, data)
     files = [Path(shards.run(tmp_path, i)) for i in range(5)]
