@@ -7,6 +7,7 @@ import os
 import lockstep
 import numpy as np
 import pytest
+from conftest import write_route
 from lockstep import tinyphysics
 
 
@@ -143,6 +144,16 @@ def test_the_default_inputs_reach_every_bound(sim):
         assert {-2.0, 2.0} <= set(actions[i][part].tolist())
         assert moves[i][part].min() < -0.4999
         assert moves[i][part].max() > 0.4999
+
+
+def test_routes_of_one_name(sim, few, tmp_path):
+    """Each is compared as what it is, as often as it is there."""
+    (tmp_path / "other").mkdir()
+    write_route(tmp_path / "other" / f"{few.names[0]}.csv", 106, 2)
+    routes = sim.load([*few.files, tmp_path / "other"], cache=False)[[2, 0, 1, 0]]
+    found = lockstep.compare(Mine(sim.model), routes)
+    assert found.equal, found.text
+    assert found.json["report"]["steps"] == 2 * (86 + 84 + 87 + 84)
 
 
 def test_few_stages(sim, few):

@@ -5,7 +5,6 @@ package native
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"lockstep"
 	"lockstep/cmd/internal/report"
@@ -76,21 +75,26 @@ func compare(t *task, s *simulator, q compareRequest, _ []byte) (any, error) {
 		defer done()
 		policies[policy.String()] = policy
 	}
+	named := map[string][]*lockstep.Route{} // several may have one name: they come in their order
+	for _, route := range picked {
+		named[route.Name] = append(named[route.Name], route)
+	}
 	var jobs []lockstep.Job
+	seen := map[[2]string]int{}
 	for _, r := range f.Rollouts {
-		i := slices.IndexFunc(
-			picked, func(route *lockstep.Route) bool { return route.Name == r.Key[0] },
-		)
-		if i < 0 {
+		routes, key := named[r.Key[0]], [2]string{r.Key[0], r.Key[1]}
+		if len(routes) == 0 {
 			return nil, usagef("%s: route %q is not among those given", q.Trace, r.Key[0])
 		}
+		route := routes[seen[key]%len(routes)]
+		seen[key]++
 		policy := policies[r.Key[1]]
 		if policy == nil {
 			if policy, err = lockstep.ParsePolicy(r.Key[1]); err != nil {
 				return nil, usagef("%s: %v", q.Trace, err)
 			}
 		}
-		jobs = append(jobs, lockstep.Job{Route: picked[i], Policy: policy})
+		jobs = append(jobs, lockstep.Job{Route: route, Policy: policy})
 	}
 	c := &verdict.Comparison{Kind: "diff", Want: s.Name(), Got: q.Mine}
 	options := parity.CompareOptions{Inexact: q.Inexact, Budget: parity.Budget{Flips: q.Budget}}
