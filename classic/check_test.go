@@ -133,7 +133,10 @@ func TestCheckReset(t *testing.T) {
 		{"negative", of(alone, Reset{Seed: -1}, false), "seed -1 is negative"},
 		{"negative, but drawn on", of(alone, Reset{Seed: -1, Continue: true}, true), ""},
 		{"last", of(alone, Reset{Seed: last - 1}, false), ""},
-		{"beyond", of(alone, Reset{Seed: last}, false), "environment 1: its seed is beyond"},
+		{
+			"beyond", of(alone, Reset{Seed: last}, false),
+			"environment 1: its seed is beyond 9223372036854775807",
+		},
 		{"beyond, drawn on", of(alone, Reset{Seed: last, Continue: true}, true), ""},
 		{"shared", of(shared, Reset{Seed: last}, false), ""},
 		{"drawn on too early", of(alone, Reset{Continue: true}, false), "needs a seed"},
@@ -375,6 +378,8 @@ func forked[T comparable](what string, got, from []T, places []int) error {
 	return nil
 }
 
+func fill32(n int, x float32) []float32 { return slices.Repeat([]float32{x}, n) }
+
 // TestCheckPolicy: layers, weights and noise at their bounds and beyond.
 func TestCheckPolicy(t *testing.T) {
 	k := task(t, "MountainCar-v0", 1, NextStep) // two values observed, three actions
@@ -430,6 +435,7 @@ func TestCheckPolicy(t *testing.T) {
 		{"heavier", weight(1000.5, false), "a weight of 1000.5: they must be within ±1000"},
 		{"lighter", weight(-1000.5, true), "a weight of -1000.5"},
 		{"no weight", weight(nan, true), "a weight of NaN"},
+		{"two", of(Layer{fill32(6, 1001), fill32(3, 1002)}), "a weight of 1001"},
 		{"noise", noise(4, MaxWeight), ""}, {"lowest noise", noise(1, -MaxWeight), ""},
 		{"three", noise(3, 0), "3 numbers of noise"}, {"most", noise(MaxNoise, 0), ""},
 		{"more", noise(2*MaxNoise, 0), fmt.Sprint("up to ", MaxNoise)},
