@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 	"testing"
 
 	"lockstep"
@@ -58,6 +59,31 @@ func TestCollectFailed(t *testing.T) {
 	for i, result := range e.Results {
 		if result.Costs.Total != float64(i) || (result.Err == broken) != (i == 1) {
 			t.Errorf("rollout %d came to %+v", i, result)
+		}
+	}
+}
+
+// TestActLimits: a command changes by as much as the network says, up to a bound on either side,
+// and by that bound beyond.
+func TestActLimits(t *testing.T) {
+	for _, output := range [][]float32{{3, -3}, {-3, 3}} {
+		for _, part := range []float64{0.5, 0.999, 1, 1.001, 1.05, 1.2, 7} {
+			n := &lockstep.Network{Scale: 1}
+			a := NewActor(n, &lockstep.Job{Route: &lockstep.Route{TargetLataccel: []float64{0},
+				RollLataccel: []float64{0}, VEgo: []float64{0}, AEgo: []float64{0}}})
+			action := make([]float64, lockstep.ControlStartIdx+1)
+			a.Act(lockstep.ControlStartIdx, output, action)
+			n.Scale = part * lockstep.MaxChange / math.Abs(a.Raw)
+			change := min(max(a.Raw*n.Scale, -lockstep.MaxChange), lockstep.MaxChange)
+			action[lockstep.ControlStartIdx] = 0.25
+			for step, from := range map[int]float64{
+				lockstep.ControlStartIdx: 0, lockstep.ControlStartIdx + 1: 0.25,
+			} {
+				if got := a.Act(step, output, action); got != from+change {
+					t.Errorf("step %d: raw %v, scaled to %v times the bound, commands %v, want %v",
+						step, a.Raw, part, got, from+change)
+				}
+			}
 		}
 	}
 }

@@ -265,10 +265,12 @@ func (r *rewriter) exchange(a, b ast.Expr) {
 	r.wrap(b, head, ", "+one+")")
 }
 
-// commuting are functions whose first two arguments are factors, or terms of a sum.
+// commuting are functions whose first two arguments are factors, terms of a sum, or compared.
 var commuting = map[string]bool{
 	"math.FMA": true, "f32.FMA": true, "f32.fmaRare": true, "classic.fma32": true,
 	"bits.Add32": true, "bits.Add64": true, "bits.Mul32": true, "bits.Mul64": true,
+	"bytes.Equal": true, "slices.Equal": true, "maps.Equal": true, "strings.EqualFold": true,
+	"reflect.DeepEqual": true,
 }
 
 // printed is whether an argument is one of so many of any type.
