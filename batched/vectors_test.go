@@ -1,6 +1,7 @@
 package batched
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -124,4 +125,23 @@ func TestVectors(t *testing.T) {
 		}
 		return answers
 	})
+}
+
+// TestCheckSum: a sum is refused if it is no number, or further from 1 than NumPy lets it be.
+func TestCheckSum(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	const most = 0.0003452669770922512 // the square root of a float32's epsilon
+	for _, c := range []struct {
+		sum  float64
+		want string
+	}{
+		{1, ""}, {1 + most, ""}, {1 - most, ""}, {math.Nextafter(1+most, 2), "do not sum to 1"},
+		{math.Nextafter(1-most, 0), "do not sum to 1"}, {0, "do not sum to 1"},
+		{inf, "do not sum to 1"}, {nan, "contain NaN"},
+	} {
+		if err := checkSum(c.sum); (err == nil) != (c.want == "") ||
+			err != nil && err.Error() != "probabilities "+c.want {
+			t.Errorf("a sum of %v: %v, want %q", c.sum, err, c.want)
+		}
+	}
 }

@@ -150,8 +150,9 @@ func TestKernels(t *testing.T) {
 	}
 }
 
-// TestAbout: an engine says what computes, its network, and the kernels that it was asked for; so
-// does the specification that is given other kernels, and it stays the same besides.
+// TestAbout: an engine says what computes, its network, and the kernels that it was asked for, and
+// in a run that it computes; so does the specification that is given other kernels, and it stays
+// the same besides.
 func TestAbout(t *testing.T) {
 	c := config(t)
 	c.Profile.LayerNorm = lockstep.LayerNorm127
@@ -166,6 +167,15 @@ func TestAbout(t *testing.T) {
 			kernels != "" && about.Kernels != kernels || s.Profile() != c.Profile {
 			t.Errorf("%s in %v: %+v, want %s%s and the network %s in %v", s.Name(), s.Profile(),
 				about, inside, kernels, sum, c.Profile)
+		}
+		ctx, computed := lockstep.WithComputing(t.Context())
+		for _, err := range s.Simulate(ctx, []lockstep.Job{{}}, lockstep.Options{}) {
+			if err.Err == nil {
+				t.Errorf("%s rolls out no route", s.Name())
+			}
+		}
+		if got := computed(); len(got) != 1 || got[0] != lockstep.Identity(s) {
+			t.Errorf("%q compute, want %s", got, lockstep.Identity(s))
 		}
 	}
 	for name, inside := range map[string]string{

@@ -53,3 +53,23 @@ func TestGivenDraws(t *testing.T) {
 		}
 	}
 }
+
+// TestCumulateRefuses: probabilities are refused if one is NaN, or their sum is further from 1 than
+// NumPy lets it be.
+func TestCumulateRefuses(t *testing.T) {
+	const most = 0x1.6a09e6p-12 // the square root of a float32's epsilon
+	beyond := math.Nextafter32(most, 1)
+	for _, c := range []struct {
+		p    []float32
+		want string
+	}{
+		{[]float32{1}, ""}, {[]float32{1, most}, ""}, {[]float32{1, -most}, ""},
+		{[]float32{1, beyond}, "do not sum to 1"}, {[]float32{1, -beyond}, "do not sum to 1"},
+		{[]float32{0}, "do not sum to 1"}, {[]float32{1, float32(math.NaN())}, "contain NaN"},
+	} {
+		if err := cumulate(make([]float64, len(c.p)), c.p); (err == nil) != (c.want == "") ||
+			err != nil && err.Error() != "probabilities "+c.want {
+			t.Errorf("probabilities %v: %v, want %q", c.p, err, c.want)
+		}
+	}
+}

@@ -61,6 +61,10 @@ func TestLongHeader(t *testing.T) {
 		if (err == nil) != (more == 0) {
 			t.Errorf("%d bytes too many are written: %v", more, err)
 		}
+		const want = "a trace's header of 1048577 bytes, want 1048576 at most"
+		if err != nil && err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
 		if err != nil {
 			continue
 		}
@@ -75,6 +79,44 @@ func TestLongHeader(t *testing.T) {
 		if err := read(data); err == nil ||
 			!strings.Contains(err.Error(), "1048577 bytes of description, want 1048576 at most") {
 			t.Error(err)
+		}
+	}
+}
+
+// TestShown: a trace's words are such as a terminal may be shown, wherever they stand.
+func TestShown(t *testing.T) {
+	const hostile, shown = "a\x1b", `a\x1b`
+	var b bytes.Buffer
+	w, err := NewWriter(&b, header(Header{
+		Producer: hostile, Engine: hostile, Profile: hostile, ModelSHA256: hostile,
+		Comment: hostile,
+	}), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Begin(Rollout{
+		Key: []string{hostile, hostile}, Inputs: map[string]string{hostile: hostile},
+	}).End(nil, nil)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := NewFile(bytes.NewReader(b.Bytes()), "a.trace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, r := f.Header, f.Rollouts[0]
+	words := append([]string{
+		h.Producer, h.Engine, h.Profile, h.ModelSHA256, h.Comment, r.Inputs[shown],
+	}, r.Key...)
+	for i, word := range words {
+		if word != shown || len(r.Inputs) != 1 {
+			t.Errorf("word %d is %q, of inputs %q", i, word, r.Inputs)
+		}
+	}
+	// What is closed takes nothing more, and says so.
+	for range 2 {
+		if err := w.Close(); err == nil || err.Error() != "the trace is closed" {
+			t.Errorf("closed again: %v", err)
 		}
 	}
 }

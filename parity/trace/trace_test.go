@@ -331,6 +331,8 @@ func TestHostile(t *testing.T) {
 		{"no end", ok, fmt.Sprintf("a.trace: record 1 at offset %d: the file is cut off here",
 			len(ok))},
 		{"huge record", append(ok, 'S', 255, 255, 255, 255), "a record of 4294967295 bytes"},
+		{"long record", append(ok, 'S', 1, 0, 16, 0), "a record of 1048577 bytes, want 4 at " +
+			"least and 1048576 at most"},
 		{"empty record", append(ok, 'S', 0, 0, 0, 0), "a record of 0 bytes"},
 		{"unknown kind", file(rec('Q', u32(nil, 0))), "rollout 0 is not under way"},
 		{"unknown kind of a rollout", file(first, rec('Q', u32(nil, 0))),
