@@ -2,10 +2,12 @@ package gymnasium_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
 	"lockstep/classic"
+	"lockstep/internal/simtest"
 )
 
 // TestBounds: a reset draws each number of a state between the bounds of that number, and of no
@@ -48,6 +50,99 @@ func TestBounds(t *testing.T) {
 					t.Errorf("an episode of one step goes on: %v", record[0].Truncated)
 				}
 			})
+		}
+	}
+}
+
+// TestWall: a mountain car that comes to the wall stops there, if it goes left; one that goes right
+// so slowly that it stays at the wall keeps its velocity. Where they begin, float32 and float64, is
+// around where the slope stops them.
+func TestWall(t *testing.T) {
+	for _, name := range []string{"MountainCar-v0", "MountainCarContinuous-v0"} {
+		for _, old := range []bool{false, true} {
+			for elapsed := range 2 { // from the second step on states are float32
+				t.Run(fmt.Sprintf("%s/NumPy 1 %v/step %d", name, old, elapsed+1),
+					func(t *testing.T) { holdWall(t, name, old, int32(elapsed)) })
+			}
+		}
+	}
+}
+
+func holdWall(t *testing.T, name string, old bool, elapsed int32) {
+	const around, walls = 24, 2
+	task, err := classic.Make(name, walls*2*(2*around+1), nil)
+	must(t, err)
+	task.NumPy1 = old
+	n := task.Num
+	actions := classic.Actions{Continuous: make([]float32, n)}
+	if task.Actions > 0 {
+		actions = classic.Actions{Discrete: slices.Repeat([]int32{1}, n)}
+	}
+	v, err := open(t, "reference").Make(task)
+	must(t, err)
+	defer v.Close()
+	// step is where an engine's cars come to from states, by a step or a run of one.
+	step := func(v classic.Vector, states []float64, run bool) []float64 {
+		must(t, v.Reset(classic.Reset{Seed: 1}))
+		s, err := v.Snapshot()
+		must(t, err)
+		copy(s.States, states)
+		for i := range s.Elapsed {
+			s.Elapsed[i] = elapsed
+		}
+		must(t, v.Restore(s))
+		if run {
+			recorded := classic.Policy{Recorded: []classic.Actions{actions}}
+			must(t, v.Run(t.Context(), recorded, 1, nil))
+		} else {
+			must(t, v.Step(actions, nil))
+		}
+		after := make([]float64, len(states))
+		v.Observe(nil, after)
+		return after
+	}
+	states := make([]float64, 2*n)
+	for i := range n {
+		states[i] = -1.2
+		if i%walls == 1 || elapsed > 0 {
+			states[i] = float64(float32(-1.2))
+		}
+	}
+	pulled := step(v, states, false)[n:]
+	for i := range n {
+		single, k := i/walls%2 == 0 || elapsed > 0, i/walls/2-around
+		velocity := -pulled[i]
+		for range max(k, -k) {
+			if to := math.Inf(k); single {
+				velocity = float64(math.Nextafter32(float32(velocity), float32(to)))
+			} else {
+				velocity = math.Nextafter(velocity, to)
+			}
+		}
+		states[n+i] = velocity
+	}
+	want := step(v, states, false)
+	slow, stopped := 0, 0
+	for i, velocity := range want[n:] {
+		if float32(want[i]) == -1.2 && velocity > 0 {
+			slow++
+		} else if velocity == 0 {
+			stopped++
+		}
+	}
+	if slow < 3 || stopped < 3 {
+		t.Errorf("at the wall %d cars go right, and %d stand", slow, stopped)
+	}
+	other, err := open(t, "batched").Make(task)
+	must(t, err)
+	defer other.Close()
+	for what, got := range map[string][]float64{
+		"states of a step":         step(other, states, false),
+		"states of a run":          step(other, states, true),
+		"the reference's of a run": step(v, states, true),
+	} {
+		if err := simtest.Same(what, got, want); err != nil {
+			t.Error(err)
 		}
 	}
 }
