@@ -1,8 +1,10 @@
 package policies
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"lockstep"
@@ -93,4 +95,93 @@ func TestStepCost(t *testing.T) {
 			t.Errorf("%d rows: %v, want %v", rows, sum, want)
 		}
 	}
+}
+
+// TestObserve: what a network saw at any places of collected rollouts, in any order and number, is
+// what it sees of each by itself: of the step before, of another rollout, or of another route
+// nothing is left.
+func TestObserve(t *testing.T) {
+	declared, err := lockstep.ParseSees([]string{
+		"lataccel[-80]", "lataccel[-21]", "lataccel[-1]-lataccel[-2]", "action[-80]", "action[-22]",
+		"action[-1]", "observation[36]", "observation[255]", "target[49]", "v[-80]", "a[0]-roll[1]",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(5, 5))
+	routes := []*lockstep.Route{
+		randomRoute(random, 141), randomRoute(random, 300), randomRoute(random, 520),
+	}
+	for _, sees := range [][]lockstep.Seen{nil, declared} {
+		network := &lockstep.Network{Sees: sees}
+		var jobs []lockstep.Job
+		for _, r := range []int{1, 0, 2, 1} { // a route twice
+			jobs = append(jobs, lockstep.Job{Route: routes[r], Policy: network})
+		}
+		e, err := lockstep.NewExperience(jobs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range jobs {
+			for k := range e.Steps(i) {
+				at := i*lockstep.ExperienceSteps + k
+				e.Lataccel[at], e.Action[at] = 3*random.NormFloat64(), random.NormFloat64()
+			}
+		}
+		seen := func(at lockstep.Place) []float32 { // by itself, of the whole histories
+			r, own := jobs[at.Rollout].Route, at.Rollout*lockstep.ExperienceSteps
+			lataccel := append(slices.Clone(r.TargetLataccel[:lockstep.ControlStartIdx]),
+				e.Lataccel[own:own+at.Step]...)
+			action := append(make([]float64, lockstep.ControlStartIdx),
+				e.Action[own:own+at.Step]...)
+			row := make([]float32, network.Inputs())
+			if err := newView(network, r).observe(row, wholePlan(r),
+				lockstep.ControlStartIdx+at.Step, lataccel, action); err != nil {
+				t.Fatal(err)
+			}
+			return row
+		}
+		for what, places := range orders(e, random) {
+			size := network.Inputs()
+			into := make([]float32, len(places)*size)
+			if err := Observe(e, places, into); err != nil {
+				t.Fatal(err)
+			}
+			for i, at := range places {
+				if err := simtest.Same("what it saw", into[i*size:][:size], seen(at)); err != nil {
+					t.Errorf("%d inputs, %s, row %d of %d, %+v: %v",
+						size, what, i, len(places), at, err)
+					break
+				}
+			}
+		}
+	}
+}
+
+// orders are places of collected rollouts, about each step from which on something is another: a
+// few, as many as there are rollouts, and more.
+func orders(e *lockstep.Experience, random *rand.Rand) map[string][]lockstep.Place {
+	var forward []lockstep.Place
+	for i := range e.Jobs {
+		for _, step := range []int{0, 1, 2, 19, 20, 21, 40, 79, 80, 81, 100, 199, 398, 399} {
+			if step < e.Steps(i) {
+				forward = append(forward, lockstep.Place{Rollout: i, Step: step})
+			}
+		}
+	}
+	backward := slices.Clone(forward)
+	slices.Reverse(backward)
+	byStep := slices.Clone(forward)
+	slices.SortStableFunc(byStep, func(a, b lockstep.Place) int { return b.Step - a.Step })
+	mixed := slices.Repeat(forward, 2)
+	random.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
+	all := map[string][]lockstep.Place{
+		"forward": forward, "backward": backward, "the last steps first": byStep, "mixed": mixed,
+	}
+	for _, n := range []int{1, len(e.Jobs), len(e.Jobs) + 1} {
+		for from := 0; from+n <= len(mixed); from += n {
+			all[fmt.Sprintf("%d from %d", n, from)] = mixed[from : from+n]
+		}
+	}
+	return all
 }

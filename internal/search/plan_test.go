@@ -86,6 +86,10 @@ func TestPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	was, is := drivenBy(t, sim, routes, lockstep.Zero{}), drivenBy(t, sim, routes, table)
+	const known = "table_d399ee1a" // longer ahead than TestPlannedTogether
+	if table.Name != known {
+		t.Errorf("the plan is %s, want %s", table, known)
+	}
 	for i, r := range routes {
 		if was, is := was[i].Costs.Total, is[i].Costs.Total; !(is < was) || is < Floor(r) {
 			t.Errorf("route %s: from %v to %v, above a floor of %v", r.Name, was, is, Floor(r))
@@ -108,7 +112,9 @@ func TestPlan(t *testing.T) {
 }
 
 // TestPlannedTogether: what is planned for a route is the same whichever routes as long as it are
-// planned beside it: numbers of one are nowhere taken for another's.
+// planned beside it: numbers of one are nowhere taken for another's. It is the table that it was
+// when this was written, whose name comes of all its actions: no constant, order or index of a search
+// may change but on purpose.
 func TestPlannedTogether(t *testing.T) {
 	sim, routes := shortRoutes(t)
 	third := *routes[0]
@@ -121,10 +127,19 @@ func TestPlannedTogether(t *testing.T) {
 			*column = (*column)[:106]
 		}
 	}
-	for name, run := range map[string]planRun{
-		"receding": (&Receding{Rounds: 2, Window: 2, Horizon: 4}).Run,
-		"aim":      (&Aim{Noise: lockstep.ExpectedNoise, Seeds: 1, Rounds: 1}).Run,
+	for name, search := range map[string]struct {
+		run   planRun
+		table string
+	}{
+		"receding": {(&Receding{Rounds: 2, Window: 2, Horizon: 4}).Run, "table_642cae04"},
+		"aim": {
+			(&Aim{Noise: lockstep.ExpectedNoise, Seeds: 1, Rounds: 1}).Run, "table_5027bde5",
+		},
+		"aim, seeded": {
+			(&Aim{Noise: lockstep.SeededNoise, Seeds: 2, Rounds: 2, Seed: 3}).Run, "table_440db1d3",
+		},
 	} {
+		run := search.run
 		together, err := run(t.Context(), sim, routes, lockstep.DefaultPID(), quiet)
 		if err != nil {
 			t.Fatal(err)
@@ -138,6 +153,9 @@ func TestPlannedTogether(t *testing.T) {
 			if err := simtest.Same("actions", b, a); err != nil {
 				t.Errorf("%s, route %s among others: %v", name, r.Name, err)
 			}
+		}
+		if together.Name != search.table {
+			t.Errorf("%s: it finds %s, want %s", name, together, search.table)
 		}
 	}
 }
@@ -253,6 +271,10 @@ func TestAim(t *testing.T) {
 	}
 	if ran != aim.Rollouts() {
 		t.Errorf("%d rollouts, want %d", ran, aim.Rollouts())
+	}
+	const known = "table_e8564ac7" // more knots than TestPlannedTogether's
+	if table.Name != known {
+		t.Errorf("the search finds %s, want %s", table, known)
 	}
 	was, is := drivenBy(t, sim, routes, lockstep.DefaultPID())[0].Costs.Total, drivenBy(t, sim,
 		routes, table)[0].Costs.Total
