@@ -272,6 +272,8 @@ func TestCollect(t *testing.T) {
 	routes := policyRoutes(t, 4)
 	routes[2].TargetLataccel = slices.Clone(routes[2].TargetLataccel)
 	routes[2].TargetLataccel[104] = math.NaN() // fails when the plan shows it
+	routes[3].TargetLataccel = slices.Clone(routes[3].TargetLataccel)
+	routes[3].TargetLataccel[151] = math.NaN() // which is later: what it had left is cleared
 	var jobs []lockstep.Job
 	for i, p := range somePolicies(t, routes, 4) {
 		if _, ok := p.(*lockstep.Network); ok {
@@ -393,10 +395,12 @@ func collected(t *testing.T, c Config, jobs []lockstep.Job) (*lockstep.Experienc
 		t.Fatal(err)
 	}
 	var observed []float32
-	failed := 0
+	failed, late := 0, 0
 	for i, x := range roll(r, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
 		if x.result.Err != nil {
-			failed++
+			if failed++; len(x.steps) > lockstep.ControlStartIdx-lockstep.ContextLength {
+				late++
+			}
 			continue
 		}
 		sum := 0.0
@@ -411,8 +415,15 @@ func collected(t *testing.T, c Config, jobs []lockstep.Job) (*lockstep.Experienc
 			observed = append(observed, s.observation...)
 		}
 	}
-	if failed == 0 || failed == len(jobs) {
-		t.Errorf("%d of %d jobs failed, want some", failed, len(jobs))
+	if late == 0 || failed == late || failed == len(jobs) {
+		t.Errorf("%d of %d jobs failed, %d after some steps; want some of each", failed, len(jobs),
+			late)
+	}
+	for i, result := range e.Results {
+		own := e.Lataccel[i*lockstep.ExperienceSteps:][:lockstep.ExperienceSteps]
+		if result.Err != nil && slices.ContainsFunc(own, func(x float64) bool { return x != 0 }) {
+			t.Errorf("job %d has failed (%v), and leaves something", i, result.Err)
+		}
 	}
 	return e, observed
 }

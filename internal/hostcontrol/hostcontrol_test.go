@@ -3,6 +3,7 @@ package hostcontrol
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,11 +11,18 @@ import (
 )
 
 // route has a target that tells its steps apart.
-func route() *lockstep.Route {
+func route() *lockstep.Route { return routeOf(0) }
+
+// routeOf has numbers that tell its steps, its columns and itself apart.
+func routeOf(k int) *lockstep.Route {
 	r := &lockstep.Route{}
-	for _, column := range r.Columns() {
+	for column, of := range r.Columns() {
 		for i := range lockstep.MinRows {
-			*column = append(*column, float64(i))
+			x := float64(i)
+			if k > 0 {
+				x += float64(1000*column + 10000*k)
+			}
+			*of = append(*of, x)
 		}
 	}
 	return r
@@ -105,6 +113,66 @@ func TestAsk(t *testing.T) {
 		}
 	}
 }
+
+// TestPresented: each route of a controller is shown its own row, plan and lataccel, and has its own
+// answer; one that does not run, neither, whichever of the three run.
+func TestPresented(t *testing.T) {
+	const step, all = 7, 3
+	var routes []*lockstep.Route
+	for k := range all {
+		routes = append(routes, routeOf(1+k))
+	}
+	for mask := 1; mask < 1<<all; mask++ {
+		var made []*lockstep.Route
+		shown := map[int]string{}
+		c := &watching{func(s *lockstep.BatchStep) {
+			for k, runs := range s.Running {
+				if runs != (mask>>k&1 == 1) {
+					t.Errorf("%03b: route %d runs is %v", mask, k, runs)
+				}
+				if s.Steer[k] = float64(100 + k); runs {
+					shown[k] = fmt.Sprint(s.Step, s.TargetLataccel[k], s.CurrentLataccel[k],
+						s.State[k], s.Plan[k])
+				}
+			}
+		}}
+		g, err := New(&lockstep.Batch{
+			New: func(of []*lockstep.Route) (lockstep.BatchController, error) {
+				made = of
+				return c, nil
+			},
+		}, routes...)
+		if err != nil || !slices.Equal(made, routes) {
+			t.Fatalf("a controller of %v, want %v (%v)", made, routes, err)
+		}
+		for k := range g.Seats {
+			g.Seats[k] = Seat{Running: mask>>k&1 == 1, Lataccel: float64(k) / 8, Command: -1}
+		}
+		g.Ask(step)
+		for k, r := range routes {
+			want, answer := "", -1.0
+			if mask>>k&1 == 1 {
+				answer = float64(100 + k)
+				want = fmt.Sprint(step, r.TargetLataccel[step], float64(k)/8, r.State(step),
+					r.FuturePlan(step))
+			}
+			if shown[k] != want || g.Seats[k].Command != answer {
+				t.Errorf("%03b, route %d: is shown %s and has %v, want %s and %v",
+					mask, k, shown[k], g.Seats[k].Command, want, answer)
+			}
+		}
+	}
+}
+
+// watching is a controller that is a function.
+type watching struct{ update func(*lockstep.BatchStep) }
+
+func (c *watching) Update(s *lockstep.BatchStep) error {
+	c.update(s)
+	return nil
+}
+
+func (*watching) Close() error { return nil }
 
 // TestNew: what makes no controller is an error, and a controller of one route sees it.
 func TestNew(t *testing.T) {

@@ -62,6 +62,32 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestAct: the command is the one before and the change, which its scale widens and MaxChange bounds,
+// and at the first step that counts the change alone.
+func TestAct(t *testing.T) {
+	outputs := []float32{-30, -1, -0.25, 0, 0.25, 1, 30}
+	for _, scale := range []float64{0.1, lockstep.DefaultScale, 0.5, 0.75, 3} {
+		for _, before := range []float64{-2, -1.9, 0, 0.3, 2} {
+			for _, a := range outputs {
+				for _, b := range outputs {
+					action := slices.Repeat([]float64{before}, 102)
+					one := &Actor{Network: &lockstep.Network{Scale: scale}}
+					first := one.Act(lockstep.ControlStartIdx, []float32{a, b}, action)
+					then := one.Act(lockstep.ControlStartIdx+1, []float32{a, b}, action)
+					raw := meanAction([2]float32{softplus(a), softplus(b)})
+					change := min(max(raw*scale, -0.5), 0.5)
+					want := min(max(before+change, -2), 2)
+					if one.Raw != raw || first != change || then != want {
+						t.Errorf("scale %v, %v before, outputs %v and %v: raw %v, first %v, then "+
+							"%v, want %v, %v and %v",
+							scale, before, a, b, one.Raw, first, then, raw, change, want)
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestTableAction: a table answers 0 before its first step, and its last answer behind its last.
 func TestTableAction(t *testing.T) {
 	for step, want := range map[int]float64{
