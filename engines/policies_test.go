@@ -246,6 +246,31 @@ func TestPolicies(t *testing.T) {
 	against(t, c, jobs, lockstep.Options{Shortcuts: lockstep.FullTrajectory})
 }
 
+// TestManyNetworks: more networks than an engine keeps at hand steer side by side, each a rollout of
+// its own, and in another order, too.
+func TestManyNetworks(t *testing.T) {
+	c := config(t)
+	c.Workers = 1
+	route := cutRoute(policyRoutes(t, 2)[1], 102)
+	var jobs []lockstep.Job
+	for k := range 36 {
+		sees, err := lockstep.ParseSees([]string{"v[0]/40", "target[1]"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := 0.25 * float32(k-18)
+		network, err := lockstep.NewSeeing(sees, []lockstep.Layer{{
+			Inputs: 2, Outputs: 2, Weights: []float32{x, 0.5, -x, 0.25}, Bias: make([]float32, 2),
+		}}, lockstep.DefaultScale)
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs = append(jobs, lockstep.Job{Route: route, Policy: network})
+	}
+	jobs = append(jobs, jobs[17], jobs[0], jobs[16], jobs[1])
+	against(t, c, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly})
+}
+
 // against runs jobs on all engines and holds them to the reference.
 func against(t *testing.T, c Config, jobs []lockstep.Job, options lockstep.Options) {
 	var want []rolled

@@ -28,6 +28,7 @@ type toy struct {
 	leak             error
 	memory           error // of rollout 1
 	fetch            error
+	refuses          error // to restore
 }
 
 var errToy = errors.New("it breaks")
@@ -74,6 +75,9 @@ func (e *toy) Memory(i int) ([]float64, error) {
 func (e *toy) Restore(i, _ int, lataccel, action, memory []float64) error {
 	if now, err := e.Memory(i); err == nil && len(memory) != len(now) {
 		return fmt.Errorf("the policy is given %d numbers, want %d", len(memory), len(now))
+	}
+	if e.refuses != nil {
+		return e.refuses
 	}
 	e.restored = append(e.restored, memory)
 	copy(e.lataccel[i], lataccel)
@@ -162,6 +166,8 @@ type source struct {
 	there bool
 	last  *toy
 	opts  lockstep.Options // of the last
+
+	refuses bool // its steppers restore nothing
 }
 
 func (*source) Profile() lockstep.Profile {
@@ -174,11 +180,14 @@ func (s *source) Reset(
 	if err := Check(jobs, opts); err != nil {
 		return nil, err
 	}
-	e := &toy{jobs: jobs, fails: s.fails, there: s.there, failed: map[int]int{}}
+	e := &toy{jobs: slices.Clone(jobs), fails: s.fails, there: s.there, failed: map[int]int{}}
 	for i := range jobs {
 		n := jobs[i].End(opts.Shortcuts)
 		e.lataccel = append(e.lataccel, make([]float64, n))
 		e.action = append(e.action, make([]float64, n))
+	}
+	if s.refuses {
+		e.refuses = errToy
 	}
 	s.last, s.opts = e, opts
 	return New(e, s, "model", jobs, opts), nil
@@ -614,6 +623,14 @@ func TestHandedOn(t *testing.T) {
 	}
 	noise := lockstep.Noise{Kind: lockstep.SeededNoise, Seeds: []uint32{7, 8, 9}}
 	src.opts = lockstep.Options{}
+	src.refuses = true
+	if p, err := s.Fork(t.Context(), shot, []int{1}, lockstep.Noise{
+		Kind: lockstep.RouteNoise,
+	}); p != nil || !errors.Is(err, errToy) || src.last.closed != 1 {
+		t.Errorf("a fork that cannot begin where its snapshot is: %v, closed %d times", err,
+			src.last.closed)
+	}
+	src.refuses = false
 	if _, err := s.Fork(t.Context(), shot, []int{1, 0, 1}, noise); err != nil || src.opts != opts {
 		t.Errorf("a fork has the options %+v, want %+v (%v)", src.opts, opts, err)
 	}
@@ -621,6 +638,81 @@ func TestHandedOn(t *testing.T) {
 		want := lockstep.Draws(noise.Seeds[k], 110+10*(1-k%2)-20)
 		if err := simtest.Same("draws", j.Draws, want); err != nil {
 			t.Errorf("candidate %d: %v", k, err)
+		}
+	}
+}
+
+// TestOwn: who called may write to the jobs, the snapshots and the commands that a stepper was given
+// or gave, and it goes on with its own; and so do the others that have a snapshot of it.
+func TestOwn(t *testing.T) {
+	src := &source{}
+	jobs := jobsOf(110, 120, 115)
+	s := src.reset(t, jobs)
+	rollOn(t, s, 85)
+	first, again := shotOf(t, s), shotOf(t, s)
+	want := fmt.Sprintf("%+v", again)
+	for i := range jobs {
+		jobs[i].Route, jobs[i].Policy = &lockstep.Route{Name: "another"}, lockstep.DefaultPID()
+		r := &first.Rollouts[i]
+		for k := range r.Lataccel {
+			r.Lataccel[k], r.Action[k] = -1, -2
+		}
+		r.Route, r.Err = "another", "no"
+		clear(r.Policy)
+	}
+	if got := fmt.Sprintf("%+v", again); got != want {
+		t.Errorf("a snapshot beside the one that was written to is %s, want %s", got, want)
+	}
+	if got := fmt.Sprintf("%+v", shotOf(t, s)); got != want {
+		t.Errorf("a snapshot after that is %s, want %s", got, want)
+	}
+	rollOn(t, s, 3)
+	if got := fmt.Sprintf("%+v", again); got != want {
+		t.Errorf("after three steps the snapshot before them is %s, want %s", got, want)
+	}
+	if err := s.Restore(t.Context(), again); err != nil {
+		t.Error(err)
+	}
+	rollOn(t, s, 1)
+	if got := fmt.Sprintf("%+v", again); got != want {
+		t.Errorf("after a step from there the snapshot is %s, want %s", got, want)
+	}
+	if err := s.Step(t.Context(), []float64{math.NaN(), 0, 0}, make([]float64, 3)); err != nil ||
+		s.Err(0).Error() != "route r0, step 106: the command is NaN" {
+		t.Errorf("%v, %v", err, s.Err(0))
+	}
+}
+
+// TestNamesakes: of two routes of one name each rollout has its own hash, and neither has the
+// other's snapshot.
+func TestNamesakes(t *testing.T) {
+	jobs := jobsOf(110, 110, 110)
+	for i := range jobs {
+		jobs[i].Route.Name = "r"
+		jobs[i].Route.VEgo[i] = 1
+	}
+	jobs[2].Route = jobs[0].Route
+	s := (&source{}).reset(t, jobs)
+	shot := shotOf(t, s)
+	for i, r := range shot.Rollouts {
+		if want := jobs[i].Route.SHA256(); r.RouteSHA256 != want {
+			t.Errorf("rollout %d: route %s, want %s", i, r.RouteSHA256, want)
+		}
+	}
+	if err := s.Restore(t.Context(), shot); err != nil {
+		t.Error(err)
+	}
+	sums := []string{shot.Rollouts[0].RouteSHA256, shot.Rollouts[1].RouteSHA256}
+	for i := range jobs {
+		other := shotOf(t, s)
+		other.Rollouts[i].RouteSHA256 = sums[1-i%2]
+		if err := s.Restore(t.Context(), other); err == nil ||
+			!strings.Contains(err.Error(), fmt.Sprintf("rollout %d is of another route", i)) {
+			t.Errorf("a snapshot of rollout %d's namesake: %v", i, err)
+		}
+		other.Rollouts[i].RouteSHA256 = "" // of before there were hashes
+		if err := s.Restore(t.Context(), other); err != nil {
+			t.Errorf("a snapshot without rollout %d's hash: %v", i, err)
 		}
 	}
 }
