@@ -246,8 +246,8 @@ func TestPolicies(t *testing.T) {
 	against(t, c, jobs, lockstep.Options{Shortcuts: lockstep.FullTrajectory})
 }
 
-// TestManyNetworks: more networks than an engine keeps at hand steer side by side, each a rollout of
-// its own, and in another order, too.
+// TestManyNetworks: more networks than an engine keeps at hand steer side by side, each a rollout
+// of its own, and some of them another.
 func TestManyNetworks(t *testing.T) {
 	c := config(t)
 	c.Workers = 1

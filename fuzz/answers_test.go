@@ -127,3 +127,147 @@ func answersStay(t *testing.T, e engine) {
 	must(p.Close())
 	kept.check(t, "its end")
 }
+
+// TestAnswersAreTheCallers: who writes to all that an engine handed out, or to the list of jobs
+// that it was given, changes nothing of what it answers then, nor of a route.
+func TestAnswersAreTheCallers(t *testing.T) {
+	for _, e := range distinct(arbitrary.Reweighted{}) {
+		t.Run(e.name, func(t *testing.T) {
+			given := &answers{}
+			jobs := callersJobs(t, given)
+			for name, run := range map[string]func(*testing.T, engine, []lockstep.Job) string{
+				"simulate": scribbledRun, "step": scribbledSteps, "collect": scribbledExperience,
+			} {
+				if first, then := run(t, e, jobs), run(t, e, jobs); first != then {
+					t.Errorf("%s: %s\nand after all was written to %s", name, first, then)
+				}
+				given.check(t, name)
+			}
+		})
+	}
+}
+
+// callersJobs are a job of each kind of policy, and what they are made of is kept.
+func callersJobs(t *testing.T, given *answers) []lockstep.Job {
+	t.Helper()
+	route := arbitrary.Route(rapid.Just(106)).Example(3)
+	for _, column := range route.Columns() {
+		given.keep("a column of the route", *column)
+	}
+	draws := lockstep.Draws(5, 106)
+	given.keep("given draws", draws)
+	table, err := lockstep.NewTable(map[string][]float64{
+		route.Name: slices.Repeat([]float64{0.25}, lockstep.TableSteps),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	given.keep("a table", table.Actions[route.Name])
+	return []lockstep.Job{
+		{Route: route, Policy: actor(), Sampling: &lockstep.Sampling{Seed: 1, ID: 2}},
+		{Route: route, Policy: lockstep.DefaultPID(), Draws: draws},
+		{Route: route, Policy: lockstep.PIDFF{P: 0.3, I: 0.1, Leak: 0.1, Smooth: 0.2}},
+		{Route: route, Policy: table}, {Route: route},
+	}
+}
+
+// told is what arrays hold, which then hold something else.
+func told(arrays ...[]float64) string {
+	text := fmt.Sprint(arrays)
+	for _, x := range arrays {
+		for i := range x {
+			x[i] = -7
+		}
+	}
+	return text
+}
+
+var scribbled = lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
+
+func scribbledRun(t *testing.T, e engine, jobs []lockstep.Job) string {
+	all := make([]string, len(jobs)-1)
+	for i, r := range e.Simulate(context.Background(), jobs[:len(all)], scribbled) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		all[i] = fmt.Sprint(r.Costs) + told(
+			r.Trajectory.Target, r.Trajectory.Lataccel, r.Trajectory.Action)
+	}
+	return fmt.Sprint(all)
+}
+
+// scribbledSteps goes to the end twice from a snapshot, and writes to all that it was told between.
+func scribbledSteps(t *testing.T, e engine, jobs []lockstep.Job) (text string) {
+	ctx := context.Background()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	jobs = slices.Clone(jobs)
+	p, err := e.Reset(ctx, jobs, scribbled)
+	must(err)
+	defer p.Close()
+	for i := range jobs {
+		jobs[i] = lockstep.Job{}
+	}
+	goOn := func(to int) {
+		for p.Index() < to {
+			commands := slices.Repeat([]float64{0.5}, len(jobs))
+			lataccels := make([]float64, len(jobs))
+			must(p.Step(ctx, commands, lataccels))
+			text += told(lataccels)
+			told(commands)
+		}
+	}
+	shot := func() *lockstep.Snapshot {
+		s, err := p.Snapshot(ctx)
+		must(err)
+		return s
+	}
+	goOn(102)
+	kept := shot()
+	state := func(s *lockstep.Snapshot) (text string) {
+		for i := range s.Rollouts {
+			r := &s.Rollouts[i]
+			text += r.Route + told(r.Lataccel, r.Action, r.Policy)
+		}
+		return text
+	}
+	was := state(shot())
+	var ways []string
+	for range 2 {
+		must(p.Restore(ctx, kept))
+		if now := state(shot()); now != was {
+			t.Errorf("%s: restored, it is at %s, want %s", e.name, now, was)
+		}
+		text = ""
+		goOn(106)
+		results, err := p.Results(ctx)
+		must(err)
+		for i, r := range results {
+			must(r.Err)
+			text += fmt.Sprint(i, r.Costs) + told(
+				r.Trajectory.Target, r.Trajectory.Lataccel, r.Trajectory.Action)
+		}
+		ways = append(ways, text)
+	}
+	if ways[0] != ways[1] {
+		t.Errorf("%s: from one snapshot it goes %s\nand %s", e.name, ways[0], ways[1])
+	}
+	return was + ways[0]
+}
+
+func scribbledExperience(t *testing.T, e engine, jobs []lockstep.Job) string {
+	some := slices.Clone(jobs[:1])
+	got, err := e.Collect(context.Background(), some)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprint(got.Results, got.Raw, got.Softplus, got.Reward)
+	clear(got.Raw)
+	clear(got.Softplus)
+	clear(got.Reward)
+	return text + told(got.Lataccel, got.Action)
+}

@@ -114,8 +114,8 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestPresented: each route of a controller is shown its own row, plan and lataccel, and has its own
-// answer; one that does not run, neither, whichever of the three run.
+// TestPresented: each route of a controller is shown its own row, plan and lataccel, and has its
+// own answer; one that does not run, neither, whichever of the three run.
 func TestPresented(t *testing.T) {
 	const step, all = 7, 3
 	var routes []*lockstep.Route

@@ -62,8 +62,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestAct: the command is the one before and the change, which its scale widens and MaxChange bounds,
-// and at the first step that counts the change alone.
+// TestAct: the command is the one before and the change, which its scale widens and MaxChange
+// bounds, and at the first step that counts the change alone.
 func TestAct(t *testing.T) {
 	outputs := []float32{-30, -1, -0.25, 0, 0.25, 1, 30}
 	for _, scale := range []float64{0.1, lockstep.DefaultScale, 0.5, 0.75, 3} {

@@ -113,8 +113,8 @@ func TestPlan(t *testing.T) {
 
 // TestPlannedTogether: what is planned for a route is the same whichever routes as long as it are
 // planned beside it: numbers of one are nowhere taken for another's. It is the table that it was
-// when this was written, whose name comes of all its actions: no constant, order or index of a search
-// may change but on purpose.
+// when this was written, whose name comes of all its actions: no constant, order or index of a
+// search may change but on purpose.
 func TestPlannedTogether(t *testing.T) {
 	sim, routes := shortRoutes(t)
 	third := *routes[0]

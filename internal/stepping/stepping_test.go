@@ -642,8 +642,8 @@ func TestHandedOn(t *testing.T) {
 	}
 }
 
-// TestOwn: who called may write to the jobs, the snapshots and the commands that a stepper was given
-// or gave, and it goes on with its own; and so do the others that have a snapshot of it.
+// TestOwn: who called may write to the jobs and the snapshots that a stepper was given or gave, and
+// it goes on with its own; and so do the others that have a snapshot of it.
 func TestOwn(t *testing.T) {
 	src := &source{}
 	jobs := jobsOf(110, 120, 115)
