@@ -318,7 +318,7 @@ func TestCheckSnapshot(t *testing.T) {
 func TestForkColumns(t *testing.T) {
 	k := task(t, "Pendulum-v1", 3, NextStep)
 	s := NewSnapshot(k)
-	s.Steps = 11
+	s.Steps = 1<<40 + 11
 	for i := range s.States {
 		s.States[i] = float64(i)
 	}
@@ -350,8 +350,8 @@ func TestForkColumns(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if f.Steps != 11 {
-		t.Errorf("it is after %d steps", f.Steps)
+	if f.Steps != s.Steps {
+		t.Errorf("it is after %d steps, want %d", f.Steps, s.Steps)
 	}
 	for _, wrong := range []int{-1, 3} {
 		if _, err := s.Fork(k, []int{0, wrong}); err == nil {

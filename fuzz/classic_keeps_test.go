@@ -157,8 +157,16 @@ func policiesInTurn(task classic.Task) (all []classic.Policy) {
 }
 
 // runOnce is one run of three steps.
-func runOnce(t *testing.T, v classic.Vector, task classic.Task, p classic.Policy) (r ran) {
-	for range 3 {
+func runOnce(t *testing.T, v classic.Vector, task classic.Task, p classic.Policy) ran {
+	t.Helper()
+	return runSteps(t, v, task, p, 3)
+}
+
+func runSteps(
+	t *testing.T, v classic.Vector, task classic.Task, p classic.Policy, steps int,
+) (r ran) {
+	t.Helper()
+	for range steps {
 		r.record = append(r.record, classic.NewTransition(task))
 	}
 	err := v.Run(context.Background(), p, len(r.record), r.record)

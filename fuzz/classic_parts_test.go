@@ -1,0 +1,247 @@
+package fuzz
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"lockstep/classic"
+	"lockstep/internal/simtest"
+)
+
+// TestClassicParts: more environments than an engine gives to one of its workers are stepped, run,
+// reset in part, put back and shown as the reference has them, each by itself: no two neighbours
+// are at one place, or have one seed, action and step of their episode, nor has one its like in
+// another part; and then all end at once, whichever they are.
+func TestClassicParts(t *testing.T) {
+	all := classicEngines(t)
+	sizes := awkward(all)
+	num := 9*(sizes[len(sizes)-1]/2) + 5 // nine of the largest parts, and the beginning of another
+	eachClassic(t, all, num, func(e classic.Maker, task classic.Task) []ran {
+		task.MaxSteps = 97
+		return throughParts(t, e, task)
+	})
+}
+
+// throughParts is what calls of each kind come to.
+func throughParts(t *testing.T, engine classic.Maker, task classic.Task) (all []ran) {
+	t.Helper()
+	r := classic.Reset{Seed: 3}
+	for i := range task.Num {
+		if !task.Shared {
+			r.Seeds = append(r.Seeds, int64(7919*i%1000003))
+		}
+	}
+	v := begun(t, engine, task, r)
+	step := func() {
+		t.Helper()
+		all = append(all, stepOnce(t, v, task, variedActions(task, len(all))))
+	}
+	disabled := task.Autoreset == classic.Disabled
+	key := uint64(11)
+	put(t, v, func(s *classic.Snapshot) {
+		s.Steps = 1<<32 - 2 // steps are counted beyond 32 bits, and actions drawn by these
+		for i := range s.Elapsed {
+			s.Elapsed[i] = int32((31*i + i/128) % (task.MaxSteps - 4))
+			s.Rewards[i], s.Episodes[i] = float64(-i), int64(i)
+		}
+	})
+	all = append(all, runSteps(t, v, task, classic.Policy{Uniform: &key}, 4))
+	step()
+	for _, end := range []func(*classic.Snapshot){
+		func(s *classic.Snapshot) {
+			for i := range s.Elapsed {
+				s.Elapsed[i] = int32(task.MaxSteps - 1)
+			}
+		},
+		func(s *classic.Snapshot) {
+			for k, x := range ends[task.Dynamics] {
+				for i := range task.Num {
+					s.States[k*task.Num+i] = x
+				}
+			}
+		},
+	} {
+		put(t, v, func(s *classic.Snapshot) { clear(s.Ended); end(s) })
+		step()
+		if disabled || task.Autoreset == classic.Off {
+			r := classic.Reset{Continue: true, Mask: make([]bool, task.Num)}
+			for i := range r.Mask {
+				r.Mask[i] = disabled || (i+i/7)%3 == 1
+			}
+			if err := v.Reset(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		step()
+	}
+	return all
+}
+
+// ends are states of environments whose next step ends their episode.
+var ends = map[classic.Dynamics][]float64{
+	classic.CartPole:              {3},
+	classic.MountainCar:           {0.6, 0.07},
+	classic.MountainCarContinuous: {0.6, 0.07},
+	classic.Acrobot:               {math.Pi},
+}
+
+// put changes where a vector's environments are.
+func put(t *testing.T, v classic.Vector, change func(*classic.Snapshot)) {
+	t.Helper()
+	s, err := v.Snapshot()
+	if err == nil {
+		change(s)
+		err = v.Restore(s)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// variedActions are actions of step k.
+func variedActions(task classic.Task, k int) (a classic.Actions) {
+	for i := range task.Num {
+		x := (i + i/128 + i/7 + k) % 11
+		if task.Actions > 0 {
+			a.Discrete = append(a.Discrete, int32(x%task.Actions))
+		} else {
+			a.Continuous = append(a.Continuous, float32(x-5)/4)
+		}
+	}
+	return a
+}
+
+// stepOnce is one step, in rows where the vector has them.
+func stepOnce(t *testing.T, v classic.Vector, task classic.Task, a classic.Actions) (r ran) {
+	t.Helper()
+	answer := classic.NewTransition(task)
+	step := func() error { return v.Step(a, &answer) }
+	rows := make([]float32, len(answer.Observations))
+	stepper, ok := v.(classic.RowStepper)
+	if ok {
+		step = func() error { return stepper.StepRows(a, &answer, rows) }
+	}
+	err := step()
+	if err == nil {
+		r.end, err = v.Snapshot()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := len(task.Observation); ok {
+		columns := make([]float32, len(rows))
+		for i, x := range rows {
+			columns[i%d*task.Num+i/d] = x
+		}
+		if err := simtest.SameBits("rows", columns, answer.Observations); err != nil {
+			t.Errorf("observations row by row, and column by column: %v", err)
+		}
+	}
+	r.record = []classic.Transition{answer}
+	return r
+}
+
+// TestClassicBuffers: what a run or a step is asked for it answers, whatever else it is asked for
+// at that step, or at another: each buffer alone, and none, is as where there are all.
+func TestClassicBuffers(t *testing.T) {
+	key := uint64(5)
+	eachClassic(t, classicEngines(t), 9, func(e classic.Maker, task classic.Task) []ran {
+		if task.Autoreset != classic.Disabled {
+			task.MaxSteps = 2
+		}
+		steps := len(aloneBuffers(task))
+		v := begun(t, e, task, classic.Reset{})
+		again := func() {
+			if err := v.Reset(classic.Reset{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := runSteps(t, v, task, classic.Policy{Uniform: &key}, steps)
+		again()
+		given := aloneBuffers(task)
+		if err := v.Run(t.Context(), classic.Policy{Uniform: &key}, steps, given); err != nil {
+			t.Fatal(err)
+		}
+		again()
+		for k := range want.record {
+			sameBuffers(t, fmt.Sprintf("%s, %s, step %d of a run", e.Name(), task.Name, k),
+				&given[k], &want.record[k])
+			one := aloneBuffers(task)[k]
+			one.Actions = classic.Actions{}
+			if err := v.Step(want.record[k].Actions, &one); err != nil {
+				t.Fatal(err)
+			}
+			sameBuffers(t, fmt.Sprintf("%s, %s, step %d", e.Name(), task.Name, k), &one,
+				&want.record[k])
+		}
+		return []ran{want}
+	})
+}
+
+// aloneBuffers are transitions that have one buffer each, one that has none, and one that has two.
+func aloneBuffers(task classic.Task) (all []classic.Transition) {
+	for _, only := range []func(r classic.Transition) classic.Transition{
+		func(r classic.Transition) classic.Transition {
+			return classic.Transition{Observations: r.Observations}
+		},
+		func(r classic.Transition) classic.Transition {
+			return classic.Transition{Actions: r.Actions}
+		},
+		func(classic.Transition) classic.Transition { return classic.Transition{} },
+		func(r classic.Transition) classic.Transition {
+			return classic.Transition{Rewards: r.Rewards}
+		},
+		func(r classic.Transition) classic.Transition { return classic.Transition{Final: r.Final} },
+		func(r classic.Transition) classic.Transition { return classic.Transition{States: r.States} },
+		func(r classic.Transition) classic.Transition {
+			return classic.Transition{Terminated: r.Terminated}
+		},
+		func(r classic.Transition) classic.Transition {
+			return classic.Transition{Truncated: r.Truncated, Final: r.Final}
+		},
+		func(r classic.Transition) classic.Transition {
+			return classic.Transition{Truncated: r.Truncated}
+		},
+	} {
+		r := classic.NewTransition(task)
+		fillWith(r.Final, untouched)
+		all = append(all, only(r))
+	}
+	return all
+}
+
+// untouched is a final observation that a step has left alone.
+const untouched = 7
+
+// sameBuffers holds the buffers that got has to those of want. Final observations are of those that
+// have ended.
+func sameBuffers(t *testing.T, what string, got, want *classic.Transition) {
+	t.Helper()
+	left := *want
+	left.Observations = asked(got.Observations, left.Observations)
+	left.States = asked(got.States, left.States)
+	left.Rewards = asked(got.Rewards, left.Rewards)
+	left.Terminated = asked(got.Terminated, left.Terminated)
+	left.Truncated = asked(got.Truncated, left.Truncated)
+	left.Actions.Discrete = asked(got.Actions.Discrete, left.Actions.Discrete)
+	left.Actions.Continuous = asked(got.Actions.Continuous, left.Actions.Continuous)
+	left.Final = slices.Clone(asked(got.Final, left.Final))
+	for i := range left.Final {
+		if n := len(want.Rewards); !want.Terminated[i%n] && !want.Truncated[i%n] {
+			left.Final[i] = untouched
+		}
+	}
+	if err := sameTransition(&left, got); err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+// asked is a buffer of a whole answer, if there is one in another.
+func asked[T any](there, whole []T) []T {
+	if there == nil {
+		return nil
+	}
+	return whole
+}

@@ -1,0 +1,97 @@
+package fuzz
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"lockstep/classic"
+)
+
+// hiddenWidths are the layers before a network's last one: none, and as many as there may be, of
+// the narrowest and the widest, each beside another.
+var hiddenWidths = [][]int{
+	nil, {1}, {classic.MaxWidth}, {classic.MaxWidth, classic.MaxWidth}, {3, classic.MaxWidth, 1},
+	{classic.MaxWidth, 33, classic.MaxWidth},
+}
+
+// shaped is a network with these hidden layers and so many numbers of noise, no two of which are
+// alike.
+func shaped(task classic.Task, hidden []int, noise int) *classic.Perceptron {
+	word := uint32(2463534242)
+	random := func(n int) (all []float32) {
+		for range n {
+			word ^= word << 13
+			word ^= word >> 17
+			word ^= word << 5
+			all = append(all, float32(int32(word)>>8)*0x1p-23)
+		}
+		return all
+	}
+	n := &classic.Perceptron{Noise: random(noise), Seed: 7<<61 | 9}
+	inputs := len(task.Observation)
+	for _, outputs := range append(hidden[:len(hidden):len(hidden)], max(task.Actions, 1)) {
+		n.Layers = append(n.Layers, classic.Layer{
+			Weights: random(inputs * outputs), Bias: random(outputs),
+		})
+		inputs = outputs
+	}
+	return n
+}
+
+// TestClassicShapes: networks of each number of layers, as narrow and as wide as they may be, with
+// the least noise and the most, choose in every engine what they choose in the reference, one after
+// the other; of observations that are NaN, too, where an environment can have them.
+func TestClassicShapes(t *testing.T) {
+	noises := []int{0, 1, 2, classic.MaxNoise}
+	eachClassic(t, classicEngines(t), 9, func(e classic.Maker, task classic.Task) (all []ran) {
+		v := begun(t, e, task, classic.Reset{Seed: 1})
+		for i, hidden := range hiddenWidths {
+			oddObservations(t, v, task)
+			policy := classic.Policy{Network: shaped(task, hidden, noises[i%len(noises)])}
+			all = append(all, runOnce(t, v, task, policy))
+		}
+		return all
+	})
+}
+
+// eachClassic holds what an engine makes of a number of environments of each kind to what the
+// reference, which is the first, does.
+func eachClassic(
+	t *testing.T, all []classic.Maker, num int, of func(classic.Maker, classic.Task) []ran,
+) {
+	t.Helper()
+	for i, e := range classic.Environments() {
+		task, err := classic.Make(e.Name, num, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if task.Autoreset = classic.Autoreset(i % 4); e.Shared {
+			task.Autoreset = classic.NextStep
+		}
+		want := of(all[0], task)
+		for _, engine := range all[1:] {
+			for k, got := range of(engine, task) {
+				compareRuns(t, fmt.Sprintf("%s, %s, %v, call %d", engine.Name(), e.Name,
+					task.Autoreset, k), got, want[k])
+			}
+		}
+	}
+}
+
+// oddObservations are what some environments see at the next step: zeros of both signs, and for a
+// pole, which gets to any place, infinity and NaN.
+func oddObservations(t *testing.T, v classic.Vector, task classic.Task) {
+	t.Helper()
+	odd := []float32{0, float32(math.Copysign(0, -1))}
+	if task.Dynamics == classic.CartPole {
+		odd = append(odd, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()))
+	}
+	put(t, v, func(s *classic.Snapshot) {
+		clear(s.Ended)
+		s.Steps = 1<<32 - 2 // noise is drawn by steps, of which there can be more
+		for i, x := range odd {
+			s.Observations[i%len(task.Observation)*task.Num+i] = x
+		}
+	})
+}
