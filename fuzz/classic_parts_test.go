@@ -182,32 +182,22 @@ func TestClassicBuffers(t *testing.T) {
 
 // aloneBuffers are transitions that have one buffer each, one that has none, and one that has two.
 func aloneBuffers(task classic.Task) (all []classic.Transition) {
-	for _, only := range []func(r classic.Transition) classic.Transition{
-		func(r classic.Transition) classic.Transition {
-			return classic.Transition{Observations: r.Observations}
-		},
-		func(r classic.Transition) classic.Transition {
-			return classic.Transition{Actions: r.Actions}
-		},
-		func(classic.Transition) classic.Transition { return classic.Transition{} },
-		func(r classic.Transition) classic.Transition {
-			return classic.Transition{Rewards: r.Rewards}
-		},
-		func(r classic.Transition) classic.Transition { return classic.Transition{Final: r.Final} },
-		func(r classic.Transition) classic.Transition { return classic.Transition{States: r.States} },
-		func(r classic.Transition) classic.Transition {
-			return classic.Transition{Terminated: r.Terminated}
-		},
-		func(r classic.Transition) classic.Transition {
-			return classic.Transition{Truncated: r.Truncated, Final: r.Final}
-		},
-		func(r classic.Transition) classic.Transition {
-			return classic.Transition{Truncated: r.Truncated}
-		},
+	for _, take := range []func(to, from *classic.Transition){
+		func(to, from *classic.Transition) { to.Observations = from.Observations },
+		func(to, from *classic.Transition) { to.Actions = from.Actions },
+		func(*classic.Transition, *classic.Transition) {},
+		func(to, from *classic.Transition) { to.Rewards = from.Rewards },
+		func(to, from *classic.Transition) { to.Final = from.Final },
+		func(to, from *classic.Transition) { to.States = from.States },
+		func(to, from *classic.Transition) { to.Terminated = from.Terminated },
+		func(to, from *classic.Transition) { to.Truncated, to.Final = from.Truncated, from.Final },
+		func(to, from *classic.Transition) { to.Truncated = from.Truncated },
 	} {
-		r := classic.NewTransition(task)
-		fillWith(r.Final, untouched)
-		all = append(all, only(r))
+		var only classic.Transition
+		whole := classic.NewTransition(task)
+		fillWith(whole.Final, untouched)
+		take(&only, &whole)
+		all = append(all, only)
 	}
 	return all
 }

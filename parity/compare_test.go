@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockstep/internal/simtest"
 	"lockstep/parity"
 	"lockstep/parity/schema"
 	"lockstep/parity/trace"
@@ -191,6 +192,48 @@ func TestComparedOnce(t *testing.T) {
 	r := compared(t, parity.Live(walker{}), parity.Live(walker{4: {2, 0}}), oneWalk)
 	if r.Forced <= r.Steps || r.Compared["reward"] != r.Steps || r.Compared["at"] != r.Steps {
 		t.Errorf("%d steps, %d forced, compared %v", r.Steps, r.Forced, r.Compared)
+	}
+}
+
+// A mute walker does not say what its walks come to.
+type mute struct{ walker }
+
+func (m mute) Run(
+	ctx context.Context, tasks []parity.RolloutTask, observe func(int, *schema.Step),
+) iter.Seq2[int, parity.End] {
+	return func(yield func(int, parity.End) bool) {
+		for i, end := range m.walker.Run(ctx, tasks, observe) {
+			if !yield(i, parity.End{Err: end.Err}) {
+				return
+			}
+		}
+	}
+}
+
+// TestNoOutcome: an engine says what a rollout came to, as it shows every stage; a recording need
+// not have kept it.
+func TestNoOutcome(t *testing.T) {
+	whole, lacks := parity.Live(walker{}), parity.Live(mute{walker{}})
+	kept, _ := recorded(t, walker{}, schema.XXH64, oneWalk)
+	lost, _ := recorded(t, mute{walker{}}, schema.XXH64, oneWalk)
+	for name, c := range map[string]struct {
+		want, got parity.Side
+		says      string
+	}{
+		"got's":               {whole, lacks, "stage result: want 1 values, got no outcome"},
+		"want's":              {lacks, whole, "stage result: want no outcome, got 1 values"},
+		"both":                {lacks, lacks, "stage result: want no outcome, got no outcome"},
+		"got's of a trace":    {parity.Traced(kept), lacks, "want 1 values, got no outcome"},
+		"a trace's":           {parity.Traced(lost), whole, ""},
+		"a trace's and got's": {parity.Traced(lost), lacks, ""},
+		"got, a trace":        {whole, parity.Traced(lost), ""},
+	} {
+		r := compared(t, c.want, c.got, oneWalk)
+		if c.says != "" {
+			simtest.Refused(t, name, r.Err(), c.says)
+		} else if r.Err() != nil || r.Lacking["result"] != 1 || r.Compared["result"] != 0 {
+			t.Errorf("%s: %v; %d are lacking, want 1", name, r.Err(), r.Lacking["result"])
+		}
 	}
 }
 

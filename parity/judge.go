@@ -140,6 +140,11 @@ func (p *pairing) end(want, got []float64) {
 	s := p.c.family.Schema
 	if want == nil || got == nil {
 		p.lacking[s.Outcome.Name]++
+		if p.missing([2]bool{wanted: want != nil, gotten: got != nil}, true, false) {
+			p.find(-1, s.Outcome.Name, &Divergence{
+				Index: -1, Want: counted(want), Got: counted(got),
+			})
+		}
 		return
 	}
 	p.compared[s.Outcome.Name]++
@@ -149,6 +154,14 @@ func (p *pairing) end(want, got []float64) {
 			p.find(-1, d.Stage, d)
 		}
 	}
+}
+
+// counted says how many numbers an outcome has.
+func counted(outcome []float64) string {
+	if outcome == nil {
+		return "no outcome"
+	}
+	return fmt.Sprintf("%d values", len(outcome))
 }
 
 // inputs is where the rollouts were computed from other inputs than the task's or, without
