@@ -179,6 +179,26 @@ func TestCheckReset(t *testing.T) {
 	})
 }
 
+// TestBounds: a reset's bounds are its own where it has them, each side by itself.
+func TestBounds(t *testing.T) {
+	k := task(t, "Pendulum-v1", 1, Off)
+	low, high := []float64{-9, -8}, []float64{7, 6}
+	for _, c := range []struct {
+		r         Reset
+		low, high []float64
+	}{
+		{Reset{}, []float64{-math.Pi, -1}, []float64{math.Pi, 1}},
+		{Reset{Low: low}, low, []float64{math.Pi, 1}},
+		{Reset{High: high}, []float64{-math.Pi, -1}, high},
+		{Reset{Low: low, High: high}, low, high},
+	} {
+		gotLow, gotHigh := k.Bounds(c.r)
+		if !slices.Equal(gotLow, c.low) || !slices.Equal(gotHigh, c.high) {
+			t.Errorf("%+v: from %v to %v, want %v to %v", c.r, gotLow, gotHigh, c.low, c.high)
+		}
+	}
+}
+
 // TestCheckStep: actions at both ends and beyond, those that are ignored, and who may be stepped.
 func TestCheckStep(t *testing.T) {
 	car, next := task(t, "MountainCar-v0", 2, Off), task(t, "MountainCar-v0", 2, NextStep)

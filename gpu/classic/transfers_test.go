@@ -2,6 +2,8 @@ package classic
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -164,14 +166,19 @@ func TestRunOnDevice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, env := range []string{"MountainCar-v0", "Pendulum-v1"} { // discrete actions, and others
-		t.Run(env, func(t *testing.T) {
-			task, err := classic.Make(env, 3, map[string]string{"max_episode_steps": "7"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			runOnDevice(t, engine, task)
-		})
+	for _, env := range []string{"CartPole-v1", "Pendulum-v1"} { // discrete actions, and others
+		for _, mode := range []classic.Autoreset{classic.NextStep, classic.SameStep} {
+			t.Run(fmt.Sprint(env, "/", mode), func(t *testing.T) {
+				task, err := classic.Make(env, threads+2, map[string]string{
+					"max_episode_steps": "7",
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				task.Autoreset = mode
+				runOnDevice(t, engine, task)
+			})
+		}
 	}
 }
 
@@ -187,7 +194,8 @@ func runOnDevice(t *testing.T, engine OnDevice, task classic.Task) {
 		t.Fatal(err)
 	}
 	before := onDevice.device.Counts()
-	names := []string{"observations", "rewards", "actions", "truncated"}
+	arrays := leftOnDevice()
+	names := slices.Sorted(maps.Keys(arrays))
 	where, err := onDevice.RunOnDevice(t.Context(), random, 0, steps, names)
 	if err != nil {
 		t.Fatal(err)
@@ -197,17 +205,15 @@ func runOnDevice(t *testing.T, engine OnDevice, task classic.Task) {
 		passed.Downloads != 1 {
 		t.Errorf("%+v", passed)
 	}
-	for name, of := range map[string]func(*classic.Transition) []byte{
-		"observations": func(r *classic.Transition) []byte { return bytesOf(r.Observations) },
-		"rewards":      func(r *classic.Transition) []byte { return bytesOf(r.Rewards) },
-		"actions":      chosen,
-		"truncated":    func(r *classic.Transition) []byte { return bytesOf(r.Truncated) },
-	} {
+	for name, of := range arrays {
 		var all []byte
 		for i := range record {
 			all = append(all, of(&record[i])...)
 		}
 		got := onDevice.downloaded(t, where[name], len(all))
+		if name == "final_observations" {
+			got = ofEnded(got, record)
+		}
 		if err := simtest.Same(name+", as bytes", got, all); err != nil {
 			t.Errorf("on the device: %v", err)
 		}
@@ -223,6 +229,34 @@ func runOnDevice(t *testing.T, engine OnDevice, task classic.Task) {
 			t.Error("what cannot be is done")
 		}
 	}
+}
+
+// leftOnDevice are the arrays that a run can leave on the device, as a record has them.
+func leftOnDevice() map[string]func(*classic.Transition) []byte {
+	return map[string]func(*classic.Transition) []byte{
+		"states":             func(r *classic.Transition) []byte { return bytesOf(r.States) },
+		"observations":       func(r *classic.Transition) []byte { return bytesOf(r.Observations) },
+		"final_observations": func(r *classic.Transition) []byte { return bytesOf(r.Final) },
+		"rewards":            func(r *classic.Transition) []byte { return bytesOf(r.Rewards) },
+		"terminated":         func(r *classic.Transition) []byte { return bytesOf(r.Terminated) },
+		"truncated":          func(r *classic.Transition) []byte { return bytesOf(r.Truncated) },
+		"actions":            chosen,
+	}
+}
+
+// ofEnded is final observations with zeros, which a record has, where no episode has ended: those
+// places are left alone.
+func ofEnded(final []byte, record []classic.Transition) []byte {
+	numbers := valuesOf[float32](final)
+	for i := range record {
+		r := &record[i]
+		for k := range r.Final {
+			if n := len(r.Rewards); !r.Terminated[k%n] && !r.Truncated[k%n] {
+				numbers[i*len(r.Final)+k] = 0
+			}
+		}
+	}
+	return final
 }
 
 // chosen are a step's actions, of whichever kind.
@@ -395,8 +429,18 @@ func TestChunks(t *testing.T) {
 	v, key := begun(t, engine, task), uint64(3)
 	before := v.device.Counts().Launches
 	const steps = 1<<16 + 7
-	if err := v.Run(t.Context(), classic.Policy{Uniform: &key}, steps, nil); err != nil {
+	record, ends := make([]classic.Transition, steps), make([]bool, steps)
+	for i := range record {
+		record[i].Truncated = ends[i : i+1]
+	}
+	if err := v.Run(t.Context(), classic.Policy{Uniform: &key}, steps, record); err != nil {
 		t.Fatal(err)
+	}
+	for i, is := range ends {
+		if want := i%201 == 199; is != want {
+			t.Fatalf("step %d of a recorded run is the last of an episode: %v, want %v", i, is,
+				want)
+		}
 	}
 	totals, launches := v.Totals(), v.device.Counts().Launches-before
 	// An episode is 200 steps, and one more resets.
