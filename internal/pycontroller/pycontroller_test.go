@@ -760,6 +760,57 @@ class Controller(BaseController):
 	}
 }
 
+// TestNeighbours: where several processes share the routes of a chunk, what fails in one of them
+// fails its own routes: one whose controller cannot be made, one that raises, and all of a process
+// that ends.
+func TestNeighbours(t *testing.T) {
+	c := start(t, preamble+`
+import os
+made = 0
+class Controller(BaseController):
+    def __init__(self):
+        global made
+        made += 1
+        if made == 6:
+            raise ValueError("the sixth of a process")
+        self.n = -1
+    def update(self, target_lataccel, current_lataccel, state, future_plan):
+        self.n += 1
+        if self.n == 0:
+            self.v = int(state.v_ego)
+        if self.n == 5 and self.v % 43 == 9:
+            raise ValueError("route %d" % self.v)
+        if self.n == 7 and self.v == 60:
+            os._exit(3)
+        return float(self.v)
+`, func(o *Options) { o.Workers = 8 })
+	outcomes, _ := drive(c, testRoutes(130, 145))
+	if len(outcomes) != 130 {
+		t.Fatal("no outcomes")
+	}
+	const first = lockstep.ContextLength
+	for i, o := range outcomes { // of 43, 43 and 44
+		wantStep, want := 0, ""
+		switch {
+		case i == 5 || i == 43+5 || i == 86+5:
+			wantStep, want = first, "the sixth of a process"
+		case i%43 == 9:
+			wantStep, want = first+5, fmt.Sprintf("route %d\n", i)
+		case 43 <= i && i < 86:
+			wantStep, want = first+7, "the Python process has ended: exit status 3"
+		default:
+			if n := 145 - i%40 - first; o.err != nil || len(o.steer) != n ||
+				o.steer[n-1] != float64(i) {
+				t.Errorf("route %d: %d steps, error %v", i, len(o.steer), o.err)
+			}
+			continue
+		}
+		if contains(t, o.err, want); o.step != wantStep {
+			t.Errorf("route %d: step %d, want %d: %v", i, o.step, wantStep, o.err)
+		}
+	}
+}
+
 // answers are Python expressions that a controller returns. Those without an
 // error are converted as the program does it.
 var answers = []struct {
