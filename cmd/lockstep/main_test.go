@@ -22,6 +22,7 @@ import (
 	"lockstep/golden"
 	"lockstep/internal/assets"
 	"lockstep/internal/assets/assetstest"
+	"lockstep/internal/defaults"
 	"lockstep/internal/goldentest"
 	"lockstep/parity/schema"
 	"lockstep/parity/tinyphysics"
@@ -67,10 +68,12 @@ func withoutNotices(stderr string) string {
 }
 
 // rollout runs the rollout command in the goldens' profile, which must succeed
-// and say nothing on stderr.
+// and say nothing on stderr. Without --own it is of the official network.
 func rollout(t *testing.T, args ...string) (stdout string) {
 	t.Helper()
-	assetstest.Model(t)
+	if !slices.Contains(args, "--own") {
+		assetstest.Model(t)
+	}
 	args = append([]string{"rollout", "--profile", profile}, args...)
 	status, stdout, stderr := lockstepRun(t.Context(), args...)
 	if status != exitOK || stderr != "" {
@@ -209,7 +212,7 @@ func shortRoute(t *testing.T, path string, n int, edit func(string) string) {
 func TestRolloutNaN(t *testing.T) {
 	path := filepath.Join(t.TempDir(), `a "b".csv`)
 	shortRoute(t, path, lockstep.MinRows, nil)
-	text := rollout(t, "--data_path", path)
+	text := rollout(t, "--own", "--data_path", path)
 	want := regexp.MustCompile(
 		`^a "b"  lataccel_cost: +[0-9.e-]+, jerk_cost:    nan, total_cost:    nan\n\nAverage ` +
 			`lataccel_cost: +[0-9.e-]+, average jerk_cost:    nan, average total_cost:    nan\n$`,
@@ -223,7 +226,7 @@ func TestRolloutNaN(t *testing.T) {
 		Jerk     *float64 `json:"jerk_cost"`
 		Total    *float64 `json:"total_cost"`
 	}
-	out := json.NewDecoder(strings.NewReader(rollout(t, "--data_path", path, "--json")))
+	out := json.NewDecoder(strings.NewReader(rollout(t, "--own", "--data_path", path, "--json")))
 	if err := out.Decode(&line); err != nil || line.Route != `a "b"` || line.Lataccel == nil ||
 		line.Jerk != nil ||
 		line.Total != nil {
@@ -298,7 +301,7 @@ func TestSeedPrefix(t *testing.T) {
 	shortRoute(t, path, lockstep.MinRows+3, nil)
 	seed := func(args ...string) float64 {
 		trace := filepath.Join(t.TempDir(), "a.trace")
-		rollout(t, append(args, "--data_path", path, "--trace", trace)...)
+		rollout(t, append(args, "--own", "--data_path", path, "--trace", trace)...)
 		f := tracedFile(t, trace)
 		return math.Float64frombits(
 			f.Rollouts[0].Digests.At(0).Bits[f.Header.Schema.Index(tinyphysics.Draw)],
@@ -319,7 +322,11 @@ func TestSeedPrefix(t *testing.T) {
 func TestUsage(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
-	data, err := os.ReadFile(assetstest.Model(t))
+	model, _, err := defaults.Keep()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(model)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -382,6 +389,7 @@ func TestUsage(t *testing.T) {
 			args = append(args, "--trace", trace)
 		}
 		status, stdout, stderr := lockstepRun(t.Context(), args...)
+		stderr = withoutNotices(stderr)
 		if status != exitUsage || stdout != "" || !strings.HasPrefix(stderr, "lockstep: "+c.want) ||
 			strings.Count(stderr, "\n") != 1 {
 			t.Errorf(
@@ -450,10 +458,11 @@ func TestBadRoute(t *testing.T) {
 	}
 	shortRoute(t, filepath.Join(good, "a.csv"), 110, nil)
 	shortRoute(t, filepath.Join(good, "c.csv"), 110, nil)
-	want := rollout(t, "--data_path", good)
+	want := rollout(t, "--own", "--data_path", good)
 
 	status, stdout, stderr := lockstepRun(
-		t.Context(), "rollout", "--profile", profile, "--data_path", dir, "--trace", trace,
+		t.Context(), "rollout", "--own", "--profile", profile, "--data_path", dir,
+		"--trace", trace,
 	)
 	if status != exitUsage || stdout != want {
 		t.Errorf(
@@ -481,7 +490,8 @@ func TestBadRoute(t *testing.T) {
 	} {
 		status, stdout, stderr = lockstepRun(
 			t.Context(),
-			append([]string{"rollout", "--trace", trace}, args...)...)
+			append([]string{"rollout", "--own", "--trace", trace}, args...)...,
+		)
 		if status != exitUsage || len(args) == 2 && stdout != "" ||
 			len(args) == 3 && !strings.Contains(stdout, failed) ||
 			!strings.HasSuffix(stderr, "lockstep: 1 of 1 rollouts failed\n") {
@@ -498,14 +508,13 @@ func TestBadRoute(t *testing.T) {
 
 // TestFailingRoute: a route on which the network gives up is reported as well.
 func TestFailingRoute(t *testing.T) {
-	assetstest.Model(t)
 	dir := t.TempDir()
 	shortRoute(
 		t, filepath.Join(dir, "a.csv"), 102,
 		func(text string) string { return strings.ReplaceAll(text, ",30,", ",1e300,") },
 	)
 	shortRoute(t, filepath.Join(dir, "b.csv"), 102, nil)
-	status, stdout, stderr := lockstepRun(t.Context(), "rollout", "--data_path", dir)
+	status, stdout, stderr := lockstepRun(t.Context(), "rollout", "--own", "--data_path", dir)
 	if status != exitUsage || !strings.HasPrefix(stdout, "b  lataccel_cost: ") ||
 		!strings.Contains(stdout, "\nAverage lataccel_cost: ") {
 		t.Errorf("exit %d, stdout %q; want 2 and the costs of b", status, stdout)
@@ -532,7 +541,6 @@ func (c *countdown) Err() error {
 
 // TestInterrupted: what is done by then is printed.
 func TestInterrupted(t *testing.T) {
-	assetstest.Model(t)
 	dir := t.TempDir()
 	data, one := filepath.Join(dir, "data"), filepath.Join(dir, "one")
 	for _, d := range []string{data, one} {
@@ -543,9 +551,11 @@ func TestInterrupted(t *testing.T) {
 	}
 	shortRoute(t, filepath.Join(data, "b.csv"), 110, nil)
 	shortRoute(t, filepath.Join(data, "c.csv"), 110, nil)
-	want := rollout(t, "--data_path", one)
+	want := rollout(t, "--own", "--data_path", one)
 	trace := filepath.Join(dir, "a.trace")
-	args := []string{"rollout", "--profile", profile, "--data_path", data, "--trace", trace}
+	args := []string{
+		"rollout", "--own", "--profile", profile, "--data_path", data, "--trace", trace,
+	}
 
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -578,13 +588,12 @@ func TestInterrupted(t *testing.T) {
 
 // TestTraceUnwritable: a trace that cannot be written is named before the work begins.
 func TestTraceUnwritable(t *testing.T) {
-	assetstest.Model(t)
 	dir := t.TempDir()
 	route := filepath.Join(dir, "a.csv")
 	shortRoute(t, route, 102, nil)
 	for _, trace := range []string{filepath.Join(dir, "none", "a.trace"), dir} {
 		status, stdout, stderr := lockstepRun(
-			t.Context(), "rollout", "--data_path", route, "--trace", trace,
+			t.Context(), "rollout", "--own", "--data_path", route, "--trace", trace,
 		)
 		if status != exitUsage || stdout != "" ||
 			!strings.HasPrefix(stderr, "lockstep: --trace "+trace+": ") {
@@ -601,7 +610,6 @@ func TestTraceUnwritable(t *testing.T) {
 
 // TestProgress: nothing is drawn where stderr is no terminal.
 func TestProgress(t *testing.T) {
-	assetstest.Model(t)
 	route := filepath.Join(t.TempDir(), "a.csv")
 	shortRoute(t, route, 102, nil)
 	stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
@@ -609,7 +617,7 @@ func TestProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stderr.Close()
-	if status := run(t.Context(), []string{"rollout", "--data_path", route},
+	if status := run(t.Context(), []string{"rollout", "--own", "--data_path", route},
 		&stickyWriter{w: io.Discard}, stderr); status != exitOK {
 		t.Errorf("exit %d, want 0", status)
 	}
@@ -634,9 +642,11 @@ func TestParsePID(t *testing.T) {
 // TestEngines runs the same rollouts on every engine: the lines are the same but
 // for the engine's name.
 func TestEngines(t *testing.T) {
-	assetstest.Model(t)
+	dir := t.TempDir()
+	shortRoute(t, filepath.Join(dir, "a.csv"), 104, nil)
+	shortRoute(t, filepath.Join(dir, "b.csv"), 107, nil)
 	args := []string{
-		"rollout", "--json", "--num_segs", "2", "--pid", "0.3,0.05,-0.1", "--pid=-0.1,0.2,0",
+		"rollout", "--own", "--data_path", dir, "--json", "--pid", "0.3,0.05,-0.1", "--pid=-0.1,0.2,0",
 		"--workers", "2",
 	}
 	_, want, _ := lockstepRun(t.Context(), append(args, "--engine", "reference")...)

@@ -4,10 +4,14 @@ package native
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"strings"
 	"testing"
 
 	"lockstep"
+	"lockstep/routefile"
 )
 
 // broken are rollouts whose every step panics.
@@ -31,6 +35,38 @@ func TestPanicInAStep(t *testing.T) {
 	if err := r.step(make([]float64, 1), make([]float64, 1)); err == nil ||
 		!strings.Contains(err.Error(), "in Step") {
 		t.Errorf("the error is %v, want the panic's", err)
+	}
+}
+
+// TestDescribe: each kind of error is an exception of its own, whatever it is wrapped in, and
+// one line.
+func TestDescribe(t *testing.T) {
+	route := &routefile.Error{File: "a.csv", Line: 3, Column: 7, Err: errors.New("not a number")}
+	where := failure{Type: "RouteError", File: "a.csv", Line: 3, Column: 7}
+	for _, test := range []struct {
+		err  error
+		want failure
+	}{
+		{errors.New("it failed"), failure{Type: "SimulationError"}},
+		{fs.ErrNotExist, failure{Type: "FileNotFoundError"}},
+		{fs.ErrPermission, failure{Type: "PermissionError"}},
+		{usagef("want %d", 3), failure{Type: "ValueError"}},
+		{errClosed, failure{Type: "ClosedError"}},
+		{errSimulatorClosed, failure{Type: "ClosedError"}},
+		{route, where},
+		{usage(route), where},
+		{usage(fs.ErrNotExist), failure{Type: "FileNotFoundError"}},
+		{usage(fs.ErrPermission), failure{Type: "PermissionError"}},
+		{&routefile.Error{File: "a.csv", Err: fs.ErrNotExist}, failure{Type: "FileNotFoundError"}},
+	} {
+		two := fmt.Errorf("of two lines, %w\nthe second", test.err)
+		for _, err := range []error{test.err, two} {
+			want := test.want
+			want.Message, _, _ = strings.Cut(err.Error(), "\n")
+			if got := describe(err); *got != want {
+				t.Errorf("%q: %+v, want %+v", err, *got, want)
+			}
+		}
 	}
 }
 
