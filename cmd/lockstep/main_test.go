@@ -646,7 +646,8 @@ func TestEngines(t *testing.T) {
 	shortRoute(t, filepath.Join(dir, "a.csv"), 104, nil)
 	shortRoute(t, filepath.Join(dir, "b.csv"), 107, nil)
 	args := []string{
-		"rollout", "--own", "--data_path", dir, "--json", "--pid", "0.3,0.05,-0.1", "--pid=-0.1,0.2,0",
+		"rollout", "--own", "--data_path", dir, "--json",
+		"--pid", "0.3,0.05,-0.1", "--pid=-0.1,0.2,0",
 		"--workers", "2",
 	}
 	_, want, _ := lockstepRun(t.Context(), append(args, "--engine", "reference")...)
