@@ -27,16 +27,23 @@ def bend(lataccel: FloatArray, v_ego: FloatArray) -> tuple[FloatArray, FloatArra
 
 
 def picture(route: Any, lataccel: Sequence[float]) -> npt.NDArray[np.uint8]:
-    """Draw a drive up to now, uint8 (240, 640, 3).
+    """Draw a drive up to now, uint8 (240, 640, 3)."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas: Any = FigureCanvasAgg(draw(route, lataccel))
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+
+
+def draw(route: Any, lataccel: Sequence[float]) -> Any:
+    """Return matplotlib's Figure of a drive up to now.
 
     To the left is the road as the car sees it: it bends as the target says, and the dashed line is
     where the car's present lataccel leads. To the right are target and lataccel from step 90 on.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.4, 2.4), dpi=100, layout="constrained")
-    canvas: Any = FigureCanvasAgg(figure)
     road, axes = figure.subplots(1, 2, width_ratios=[1, 4])
 
     now = CONTROL_START_IDX + len(lataccel)
@@ -57,8 +64,7 @@ def picture(route: Any, lataccel: Sequence[float]) -> npt.NDArray[np.uint8]:
     axes.axvline(now / 10, color="0.7", linewidth=1)
     axes.set(xlim=(first / 10, end / 10), xlabel="s", ylabel="m/s²", title=route.name)
     axes.legend(loc="upper right")
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+    return figure
 
 
 class Window:

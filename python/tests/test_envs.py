@@ -374,6 +374,29 @@ def test_road():
     assert ahead[-1] == pytest.approx(1200)
 
 
+def test_what_is_drawn(short_routes):
+    """The road from now on, as the target bends it and as lataccel does; both up to now."""
+    pytest.importorskip("matplotlib")
+    route, driven = short_routes[1], [0.1, -0.2, 0.3]
+    for n in range(4):
+        road, axes = _drawing.draw(route, driven[:n]).axes
+        now, v_ego = 100 + n, route.v_ego[100 + n : 150 + n]
+        present = driven[n - 1] if n else route.target_lataccel[99]
+        for line, lataccel in zip(
+            road.lines, (route.target_lataccel[now : now + 50], np.full(len(v_ego), present)),
+            strict=False,
+        ):  # fmt: skip
+            assert equal(line.get_xydata(), np.stack(_drawing.bend(lataccel, v_ego), axis=1))
+        target, done, when = axes.lines
+        steps = np.arange(90, 131)
+        assert equal(target.get_xydata(), np.stack([steps / 10, route.target_lataccel[90:]], 1))
+        assert done.get_xydata().tolist() == [[(100 + k) / 10, x] for k, x in
+                                              enumerate(driven[:n])]  # fmt: skip
+        assert when.get_xdata() == [now / 10] * 2
+        assert [line.get_label() for line in (target, done)] == ["target", "lataccel"]
+        assert axes.get_title() == route.name
+
+
 def test_window(short_routes, monkeypatch):
     """It shows the pictures that rgb_array gives, from the reset on, and one reset later still."""
     pytest.importorskip("matplotlib")

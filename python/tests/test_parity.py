@@ -164,6 +164,14 @@ def test_few_stages(sim, few):
     assert not found.equal
 
 
+def test_what_is_excused_is_told(sim, few):
+    """Inexact, a fault that changes no token is excused; what it did to rollouts is said."""
+    found = lockstep.compare(Mine(sim.model, "cdf"), few, inexact=True, budget=3)
+    assert found.equal, found.text
+    assert found.effects
+    assert f"\n{found.effects}\n" in found.text
+
+
 def test_the_challenges_interface(sim, few):
     model = tinyphysics.TinyPhysicsModel(sim.model)
     make = functools.partial(tinyphysics.TinyPhysicsSimulator, model)
