@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"maps"
 	"math"
@@ -705,6 +706,41 @@ func TestCompareTwins(t *testing.T) {
 		r.First.Step != 20 ||
 		r.Findings[0].Findings != 180 {
 		t.Errorf("%d equal, %v, %+v", r.Equal(), r.First, r.Findings)
+	}
+}
+
+// TestCompareMultiples: a key may be in a recording any number of times. Of each key as many rollouts
+// are equal as both sides have, and each that one side has beyond is one that the other lacks.
+func TestCompareMultiples(t *testing.T) {
+	const most = 3
+	jobs, a := toyJobs(2, 110), &toy{name: "a"}
+	times := func(n int) []lockstep.Job { // between two others
+		return slices.Concat(jobs[:1], slices.Repeat(jobs[1:], n), jobs[:1])
+	}
+	var recordings []parity.Side
+	for n := range most + 1 {
+		recordings = append(recordings, parity.Traced(record(t, a, times(n), lockstep.AllSteps, 0)))
+	}
+	hold := func(name string, want, got parity.Side, jobs []lockstep.Job, both, all int) {
+		t.Helper()
+		r := compare(t, want, got, jobs, parity.CompareOptions{})
+		if r.Equal() != 2+both || len(r.Rollouts) != 2+all || (r.Err() == nil) != (both == all) {
+			t.Errorf("%s: %d of %d equal, %v; want %d of %d", name, r.Equal(), len(r.Rollouts), r.Err(),
+				2+both, 2+all)
+		}
+		if err := r.Err(); err != nil && !strings.Contains(err.Error(), "no such rollout") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for n, want := range recordings {
+		for m, got := range recordings {
+			hold(fmt.Sprintf("recordings, %d and %d times", n, m), want, got, nil, min(n, m),
+				max(n, m))
+			if m >= n { // an engine computes what it is asked for, and nothing else
+				hold(fmt.Sprintf("a recording, %d times, and an engine, %d times", n, m), want,
+					Live(a), times(m), n, m)
+			}
+		}
 	}
 }
 
