@@ -78,6 +78,9 @@ def tune(
         budget=float(budget),
         seed=operator.index(seed),
     )
+    if tell is not None:  # fewer where the budget has ended it
+        done = len(answer["history"]) * operator.index(population) * len(routes)
+        tell(done, done)
     return Tuned(answer["name"], np.array(answer["gains"]), np.array(answer["history"]))
 
 

@@ -693,6 +693,8 @@ class Simulator(_native.Uncopied):
             seed=seed,
             device=bool(device),
         )
+        if tell is not None:
+            tell(total, total)
         return Experience(
             _native.Handle(answer["handle"], "experience"), answer, self._place if device else None
         )

@@ -3,6 +3,7 @@
 package native
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -149,9 +150,11 @@ func of[T, Q any](f func(t *task, object T, request Q, buffer []byte) (any, erro
 	}
 }
 
-// parse reads a request.
+// parse reads a request. What it has no field for would be forgotten: it is refused.
 func parse(request []byte, q any) error {
-	err := json.Unmarshal(request, q)
+	d := json.NewDecoder(bytes.NewReader(request))
+	d.DisallowUnknownFields()
+	err := d.Decode(q)
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
 		return usagef(
 			"%s: %s, want one of type %v", strings.ToLower(wrong.Field), wrong.Value, wrong.Type,
