@@ -58,7 +58,8 @@ func TestSearch(t *testing.T) {
 				t.Errorf("the first %d vectors that are found are others", len(vs))
 			}
 			for name, all := range table.Tell {
-				want := slices.DeleteFunc(slices.Clone(all), func(k int) bool { return k >= len(vs) })
+				want := slices.DeleteFunc(
+					slices.Clone(all), func(k int) bool { return k >= len(vs) })
 				if !slices.Equal(tell[name], want) {
 					t.Errorf("%s is told apart by %v, want %v", name, tell[name], want)
 				}
