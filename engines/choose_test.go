@@ -390,9 +390,15 @@ func slopesLinear(t *testing.T, n int) {
 		actions = append(actions, []float64{2, -2, 0.25}[i%3])
 	}
 	most := 0
+	if small := DefaultNudges(); small != (Nudges{0.1, 0.1, 0.5, 0.1, 0.1}) {
+		t.Errorf("small nudges are %+v", small)
+	}
 	got, err := NextSlopes(t.Context(), linear{most: &most}, jobs, shot, actions, DefaultNudges())
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(got.Lataccel) != n || len(got.By) != n*Variables {
+		t.Errorf("%d rollouts have %d lataccels and %d slopes", n, len(got.Lataccel), len(got.By))
 	}
 	if most > atOnce || n > 0 && most < atOnce/2 {
 		t.Errorf("%d candidates are computed at once, of %d rollouts", most, n)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"lockstep"
+	"lockstep/gpu"
 	"lockstep/internal/defaults"
 	"lockstep/internal/fileio"
 	"lockstep/internal/simtest"
@@ -74,7 +75,26 @@ func TestLists(t *testing.T) {
 			t.Errorf("%s of %s: %s", e.Name, e.Folder, of[e.Name])
 		}
 	}
+	for _, p := range lockstep.Profiles() { // kernels have what they lack in common
+		for _, e := range All() {
+			if of := gpu.Lacks(p) == nil; strings.HasPrefix(e.Folder, "gpu") && e.Computes(p) != of {
+				t.Errorf("%s computes %v: %t, want %t", e.Name, p, !of, of)
+			}
+		}
+	}
+	others := Others()
+	if len(others) != len(Checked())-1 || others[0].Name != Checked()[1].Name {
+		t.Errorf("%d engines are held to the reference, of %d", len(others), len(Checked()))
+	}
+	if restore := Replace(others); len(All()) != len(others) {
+		t.Errorf("%d engines are in place of %d", len(All()), len(others))
+	} else if restore(); len(All()) <= len(others) {
+		t.Errorf("%d engines are put back", len(All()))
+	}
 	for _, m := range Classic().All() {
+		if m.New == nil {
+			t.Errorf("classic %s cannot be made", m.Name)
+		}
 		if got := said(m.Want, m.Slow, m.Compiled); got != of[m.Name] {
 			t.Errorf("classic %s %s; of tinyphysics it %s", m.Name, got, of[m.Name])
 		}

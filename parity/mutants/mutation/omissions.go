@@ -204,6 +204,8 @@ func (r *rewriter) arguments(n *ast.CallExpr) {
 		return
 	case "strconv.ParseFloat":
 		r.fix(n.Args[1]) // all but 32 are 64
+	case "math.Inf":
+		r.fix(n.Args[0]) // any number above 0 has the sign of 1
 	}
 	if r.info.Types[n.Fun].IsType() {
 		return
