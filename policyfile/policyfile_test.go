@@ -65,7 +65,13 @@ func TestWriteLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	noisy.Noise = lockstep.ExpectedNoise
+	declared := policytest.Declared(1)
+	wide, err := lockstep.NewSeeing(declared.Sees, declared.Layers, 0.7)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for file, p := range map[string]lockstep.Native{
+		"g.onnx": wide,
 		"a.json": lockstep.PIDFF{P: 0.3, FF: [4]float64{1, 2, 3, 4}, Leak: 1e-9},
 		"b.json": table,
 		"f.json": noisy,

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -15,6 +17,7 @@ import (
 
 	"lockstep"
 	"lockstep/internal/fuzzing"
+	"lockstep/internal/libm"
 	"lockstep/internal/pandas"
 	"lockstep/internal/simtest"
 	"lockstep/parity/schema"
@@ -67,6 +70,63 @@ func TestReadRoute(t *testing.T) {
 		r.TargetLataccel[99] != 0.099 {
 		t.Errorf(
 			"steer %v, %v, target %v", r.SteerCommand[0], r.SteerCommand[100], r.TargetLataccel[99])
+	}
+}
+
+// TestReadNumbers: each number of each column is that of its own text, read as the profile's pandas
+// does, and there is a draw for each step, of routes behind the end of the costs, too.
+func TestReadNumbers(t *testing.T) {
+	random := rand.New(rand.NewPCG(6, 6))
+	const rows = 640
+	var texts [rows][5]string // roll, v ego, a ego, target, steer
+	for i := range texts {
+		for k := range texts[i] {
+			texts[i][k] = strconv.FormatFloat(3*random.NormFloat64(), 'g', 17, 64)
+		}
+	}
+	text := csvRows(rows, func(i int, fields []string) {
+		of := texts[i]
+		copy(fields[1:], []string{of[1], of[2], of[0], of[3], of[4]})
+		fields[0] = `5" of what is not read`
+	})
+	differ := [5]int{}
+	for _, form := range []lockstep.CSV{lockstep.CSV2, lockstep.CSVExact} {
+		l := routefile.Loader{Profile: lockstep.Profile{CSV: form}, SeedPrefix: "elsewhere/"}
+		r, err := l.Read(strings.NewReader(text), "routes/a.csv")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k, column := range r.Columns() {
+			want := make([]float64, rows)
+			for i := range want {
+				x, _ := pandas.ParseFloat(texts[i][k], pandas.Rounding(form))
+				if exact, _ := pandas.ParseFloat(texts[i][k], pandas.Correct); x != exact {
+					differ[k]++
+				}
+				switch want[i] = x; k {
+				case 0:
+					want[i] = libm.Sin(x) * lockstep.AccG
+				case 4:
+					want[i] = -x
+				}
+			}
+			if err := simtest.Same(fmt.Sprintf("column %d", k), *column, want); err != nil {
+				t.Errorf("%v: %v", l.Profile, err)
+			}
+		}
+		seed := lockstep.Seed("elsewhere/a.csv")
+		if r.Name != "a" || r.Seed != seed {
+			t.Errorf("name %s, seed %d, want a, %d", r.Name, r.Seed, seed)
+		}
+		want := lockstep.Draws(seed, rows-lockstep.ContextLength)
+		if err := simtest.Same("draws", r.Draws, want); err != nil {
+			t.Error(err)
+		}
+	}
+	for k, n := range differ {
+		if n == 0 {
+			t.Errorf("no number of column %d is another when it is read exactly", k)
+		}
 	}
 }
 

@@ -116,9 +116,10 @@ func (e *toy) Failure(i int) (int, error) {
 }
 
 func (e *toy) Fork(
-	context.Context, []lockstep.Job, lockstep.Options, *lockstep.Snapshot, []int, lockstep.Noise,
+	_ context.Context, jobs []lockstep.Job, opts lockstep.Options, shot *lockstep.Snapshot,
+	index []int, noise lockstep.Noise,
 ) (lockstep.Stepper, error) {
-	return nil, errors.New("forked there")
+	return nil, fmt.Errorf("forked there: %+v, %+v, %+v, %v, %+v", jobs, opts, shot, index, noise)
 }
 
 func (e *toy) CanRoll() bool { return true }
@@ -894,10 +895,13 @@ func TestUnseen(t *testing.T) {
 	if err := s.Err(1); err == nil || err.Error() != want || s.failed[1] != 50 || s.Err(0) != nil {
 		t.Errorf("%v, want %s", err, want)
 	}
-	noise := lockstep.Noise{Kind: lockstep.RouteNoise}
-	if _, err := s.Fork(t.Context(), shotOf(t, s), []int{0}, noise); err == nil ||
-		err.Error() != "forked there" {
-		t.Errorf("a fork elsewhere: %v", err)
+	noise := lockstep.Noise{Kind: lockstep.SeededNoise, Seeds: []uint32{7, 8, 9}}
+	shot, index := shotOf(t, s), []int{1, 0, 1} // of which each knows its own
+	jobs := []lockstep.Job{{Route: e.jobs[1].Route}, {Route: e.jobs[0].Route}}
+	_, told := e.Fork(t.Context(), append(jobs, jobs[0]), s.opts, shot, index, noise)
+	if _, err := s.Fork(t.Context(), shot, index, noise); err == nil ||
+		err.Error() != told.Error() {
+		t.Errorf("a fork elsewhere: %v, want %v", err, told)
 	}
 }
 
