@@ -33,6 +33,14 @@ type rolled struct {
 
 func roll(s lockstep.Implementation, jobs []lockstep.Job, options lockstep.Options) []rolled {
 	all := make([]rolled, len(jobs))
+	for i, r := range s.Simulate(context.Background(), watched(jobs, all), options) {
+		all[i].result = r
+	}
+	return all
+}
+
+// watched are jobs whose steps are kept.
+func watched(jobs []lockstep.Job, all []rolled) []lockstep.Job {
 	jobs = slices.Clone(jobs)
 	for i := range jobs {
 		jobs[i].Observe = func(s *lockstep.Step) {
@@ -50,10 +58,7 @@ func roll(s lockstep.Implementation, jobs []lockstep.Job, options lockstep.Optio
 			})
 		}
 	}
-	for i, r := range s.Simulate(context.Background(), jobs, options) {
-		all[i].result = r
-	}
-	return all
+	return jobs
 }
 
 // A trial is an engine that is held to the reference, and how both are opened.

@@ -1,0 +1,271 @@
+package engines
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+
+	"lockstep"
+	"lockstep/internal/policytest"
+	"lockstep/internal/simtest"
+)
+
+// everyWay are jobs that together say all that a job can say, on routes that end at two steps.
+func everyWay(t *testing.T) (free, taught []lockstep.Job) {
+	t.Helper()
+	routes := policyRoutes(t, 3)[1:]
+	routes = []*lockstep.Route{cutRoute(routes[0], 106), cutRoute(routes[1], 104)}
+	table, err := lockstep.NewTable(map[string][]float64{
+		routes[0].Name: slices.Repeat([]float64{0.5, -0.25}, lockstep.TableSteps/2),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	network, sees := policytest.Network(t), policytest.Declared(1)
+	draws := func(seed uint32) []float64 { return lockstep.Draws(seed, 90) }
+	free = []lockstep.Job{
+		{Policy: lockstep.DefaultPID()},
+		{Policy: lockstep.DefaultPID(), Draws: draws(5)},
+		{Policy: network},
+		{Policy: network, Sampling: &lockstep.Sampling{Seed: 1<<40 + 1, ID: 1<<33 + 2}},
+		{Policy: network, Sampling: &lockstep.Sampling{Seed: 1<<40 + 1, ID: 3}, Draws: draws(6)},
+		{Policy: sees, Sampling: &lockstep.Sampling{Seed: 2, ID: 3}, Expected: true},
+		{Policy: sees, Draws: draws(7)},
+		{Policy: lockstep.PIDFF{P: 0.3, I: 0.1, Leak: 0.1, Smooth: 0.2}, Expected: true},
+		{Policy: table},
+		{Policy: lockstep.Zero{}, Draws: draws(8)},
+	}
+	for i := range free {
+		free[i].Route = routes[i%2]
+		job := free[i]
+		job.Teacher = &lockstep.Trajectory{}
+		for k := range 106 {
+			job.Teacher.Lataccel = append(job.Teacher.Lataccel, 2*math.Sin(float64(k+7*i)/5))
+			job.Teacher.Action = append(job.Teacher.Action, math.Cos(float64(k-3*i)/4))
+		}
+		taught = append(taught, job)
+	}
+	said := map[string]bool{"Observe": true} // of all
+	for _, job := range slices.Concat(free, taught) {
+		for i := range reflect.TypeFor[lockstep.Job]().NumField() {
+			if !reflect.ValueOf(job).Field(i).IsZero() {
+				said[reflect.TypeFor[lockstep.Job]().Field(i).Name] = true
+			}
+		}
+	}
+	if n := reflect.TypeFor[lockstep.Job]().NumField(); len(said) != n {
+		t.Errorf("of %d things that a job can say, these are said: %v", n, said)
+	}
+	return free, taught
+}
+
+// TestEveryWay: whatever a job says is heeded in whichever way it is rolled out: in one go, step by
+// step, from a snapshot, and where it is collected. Each is what the reference makes of it in one
+// go.
+func TestEveryWay(t *testing.T) {
+	c := config(t)
+	free, taught := everyWay(t)
+	for _, set := range []struct {
+		name    string
+		jobs    []lockstep.Job
+		options lockstep.Options
+	}{
+		{"free", free, lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}},
+		{"taught", taught, lockstep.Options{Shortcuts: lockstep.FullTrajectory}},
+	} {
+		var want []rolled
+		for _, e := range Checked() {
+			t.Run(set.name+"/"+e.Name, func(t *testing.T) {
+				s := e.ForTest(t, c)
+				own := c
+				own.Profile = s.Profile()
+				if want == nil || own.Profile != c.Profile {
+					r, err := Reference().New(own)
+					if err != nil {
+						t.Fatal(err)
+					}
+					want = roll(r, set.jobs, set.options)
+				}
+				trial := trial{e.Name, own, set.options}
+				trial.compareRolled(t, set.jobs, roll(s, set.jobs, set.options), want)
+				stepwise, again := rollInSteps(t, s, set.jobs, set.options)
+				trial.compareRolled(t, set.jobs, stepwise, want)
+				trial.compareRolled(t, set.jobs, again, want)
+				for i := range want {
+					for _, got := range []rolled{stepwise[i], again[i]} {
+						if err := sameTrajectory(got.result, want[i].result); err != nil {
+							t.Errorf("job %d, in step: %v", i, err)
+						}
+					}
+				}
+				if set.name == "free" {
+					collectedAsRolled(t, s, set.jobs, want)
+				}
+			})
+		}
+	}
+}
+
+// sameTrajectory holds a trajectory, or that there is none, to another.
+func sameTrajectory(got, want lockstep.Result) error {
+	if (got.Trajectory == nil) != (want.Trajectory == nil) {
+		return fmt.Errorf("a trajectory %v, want %v", got.Trajectory, want.Trajectory)
+	}
+	if want.Trajectory == nil {
+		return nil
+	}
+	return simtest.SameBits("trajectory",
+		slices.Concat(got.Trajectory.Target, got.Trajectory.Lataccel, got.Trajectory.Action),
+		slices.Concat(want.Trajectory.Target, want.Trajectory.Lataccel, want.Trajectory.Action))
+}
+
+// rollInSteps rolls jobs out step by step; and from a snapshot in other rollouts of the same jobs,
+// which show what comes then, and here what was shown before.
+func rollInSteps(
+	t *testing.T, s lockstep.Implementation, jobs []lockstep.Job, options lockstep.Options,
+) (all, again []rolled) {
+	t.Helper()
+	const at = 102
+	steps := lockstep.Options{Shortcuts: options.Shortcuts, Trajectory: options.Trajectory}
+	through := func(all []rolled, from *lockstep.Snapshot) (shot *lockstep.Snapshot) {
+		p, err := s.Reset(t.Context(), watched(jobs, all), steps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		if from != nil {
+			if err := p.Restore(t.Context(), from); err != nil {
+				t.Fatal(err)
+			}
+		}
+		room := make([]float64, len(jobs))
+		for !p.Done() {
+			if p.Index() == at && from == nil {
+				shot = snap(t, p)
+			}
+			if err := p.Step(t.Context(), room, room); err != nil {
+				t.Fatal(err)
+			}
+		}
+		results, err := p.Results(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range results {
+			all[i].result = r
+		}
+		return shot
+	}
+	all, again = make([]rolled, len(jobs)), make([]rolled, len(jobs))
+	shot := through(all, nil)
+	for i := range again {
+		again[i].steps = slices.Clone(all[i].steps[:at-lockstep.ContextLength])
+	}
+	through(again, shot)
+	return all, again
+}
+
+// collectedAsRolled holds what networks' rollouts leave to what they did.
+func collectedAsRolled(
+	t *testing.T, s lockstep.Implementation, jobs []lockstep.Job, want []rolled,
+) {
+	t.Helper()
+	for i, job := range jobs {
+		if _, ok := job.Policy.(*lockstep.Network); !ok {
+			continue
+		}
+		e, err := s.Collect(t.Context(), []lockstep.Job{job})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var lataccel, action []float64
+		for _, step := range want[i].steps[lockstep.ControlStartIdx-lockstep.ContextLength:] {
+			lataccel = append(lataccel, math.Float64frombits(step.lataccel))
+			action = append(action, math.Float64frombits(step.action))
+		}
+		for _, err := range []error{
+			simtest.SameBits("lataccel", e.Lataccel[:e.Steps(0)], lataccel),
+			simtest.SameBits("action", e.Action[:e.Steps(0)], action),
+		} {
+			if err != nil {
+				t.Errorf("job %d, collected: %v", i, err)
+			}
+		}
+		if got, want := e.Results[0].Costs, want[i].result.Costs; got != want {
+			t.Errorf("job %d, collected: it costs %v, want %v", i, got, want)
+		}
+	}
+}
+
+// TestCollectSizes: what rollouts leave, and what they saw, is each one's own, however many are
+// collected together: an engine cuts them as TestRollSizes says.
+func TestCollectSizes(t *testing.T) {
+	c := config(t)
+	c.Workers = 1
+	routes := policyRoutes(t, 3)[1:]
+	network := policytest.Declared(1)
+	for _, e := range Checked() {
+		t.Run(e.Name, func(t *testing.T) {
+			s := e.ForTest(t, c)
+			own := c
+			own.Profile = s.Profile()
+			sizes := simtest.Awkward(s)
+			var jobs []lockstep.Job
+			for k := range sizes[len(sizes)-1] {
+				jobs = append(jobs, lockstep.Job{
+					Route: cutRoute(routes[k%2], 102+k%2), Policy: network,
+					Sampling: &lockstep.Sampling{Seed: 9, ID: uint64(k)},
+				})
+			}
+			r, err := Reference().New(own)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, seen := leaves(t, r, jobs)
+			for _, n := range sizes {
+				got, saw := leaves(t, s, jobs[:n])
+				for k, x := range got {
+					if err := simtest.Same("what it left", x, want[k]); err != nil {
+						t.Errorf("rollout %d of %d: %v", k, n, err)
+					}
+				}
+				if err := simtest.Same("what they saw", saw, seen[:len(saw)]); err != nil {
+					t.Errorf("%d rollouts: %v", n, err)
+				}
+			}
+		})
+	}
+}
+
+// leaves is all that each of some rollouts leaves, and what they saw.
+func leaves(
+	t *testing.T, s lockstep.Implementation, jobs []lockstep.Job,
+) (all [][]float64, seen []float32) {
+	t.Helper()
+	e, err := s.Collect(t.Context(), jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := 0
+	for k := range jobs {
+		if err := e.Results[k].Err; err != nil {
+			t.Fatal(err)
+		}
+		costs := e.Results[k].Costs
+		one := []float64{costs.Lataccel, costs.Jerk, costs.Total}
+		for i := range e.Steps(k) {
+			at := k*lockstep.ExperienceSteps + i
+			one = append(one, float64(e.Raw[at]), float64(e.Softplus[2*at]),
+				float64(e.Softplus[2*at+1]), float64(e.Reward[at]), e.Lataccel[at], e.Action[at])
+			steps++
+		}
+		all = append(all, one)
+	}
+	seen = make([]float32, steps*e.Inputs())
+	if err := s.Observe(e, nil, seen); err != nil {
+		t.Fatal(err)
+	}
+	return all, seen
+}
