@@ -1,7 +1,9 @@
 package parity_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 
 	"lockstep/parity"
@@ -43,8 +45,21 @@ func manyWalks(n int) (tasks []parity.RolloutTask) {
 
 // TestBlocks: what a report counts of many rollouts is the sum of what those say that are of one
 // each, in the same order, wherever a comparison begins a block of rollouts that it holds in
-// memory; and so it is of what the reference went through.
+// memory; and so it is of what the reference went through. An inexact one repeats few at a time.
 func TestBlocks(t *testing.T) {
+	for name, c := range map[string]struct {
+		tasks []parity.RolloutTask
+		opts  parity.CompareOptions
+	}{
+		"exact":   {manyWalks(517), parity.CompareOptions{}}, // two blocks, and a few rollouts
+		"inexact": {manyWalks(61), parity.CompareOptions{Inexact: true}},
+	} {
+		t.Run(name, func(t *testing.T) { blocks(t, c.tasks, c.opts) })
+	}
+}
+
+func blocks(t *testing.T, all []parity.RolloutTask, opts parity.CompareOptions) {
+	t.Helper()
 	family := parity.Family{
 		Branches: []parity.Branch{{Name: "step"}, {Name: "loss"}},
 		Watch:    func(*parity.RolloutTask) parity.Watcher { return &counter{} },
@@ -52,11 +67,10 @@ func TestBlocks(t *testing.T) {
 	broken := walker{4: {0, 1}, 7: {0.125, 0}}
 	compare := func(tasks []parity.RolloutTask) *parity.Report {
 		r, err := parity.Compare(t.Context(), family, parity.Live(walker{}), parity.Live(broken),
-			tasks, parity.CompareOptions{})
+			tasks, opts)
 		must(t, err)
 		return r
 	}
-	all := manyWalks(517) // two blocks, and a few rollouts
 	counts := func(r *parity.Report) (c [8]int, stages map[string]int) {
 		stages = map[string]int{}
 		for stage, n := range r.Compared {
@@ -75,6 +89,8 @@ func TestBlocks(t *testing.T) {
 	var want [8]int
 	stages, nearest := map[string]int{}, parity.Nearest{}
 	var verdicts []parity.Verdict
+	var found []parity.StageFindings   // the first of each stage
+	var described []*parity.Divergence // and how they are described
 	for i := range all {
 		r := compare(all[i : i+1])
 		c, s := counts(r)
@@ -88,6 +104,12 @@ func TestBlocks(t *testing.T) {
 			nearest = *n
 		}
 		verdicts = append(verdicts, r.Rollouts...)
+		for k, d := range append([]*parity.Divergence{r.First}, r.Others...) {
+			if d != nil && !slices.ContainsFunc(described,
+				func(o *parity.Divergence) bool { return o.Stage == d.Stage }) {
+				described, found = append(described, d), append(found, r.Findings[k])
+			}
+		}
 	}
 	r := compare(all)
 	got, gotStages := counts(r)
@@ -102,9 +124,26 @@ func TestBlocks(t *testing.T) {
 		t.Errorf("the nearest is %+v, want %+v", *r.Exercised.Nearest, nearest)
 	}
 	for i, v := range r.Rollouts {
-		if fmt.Sprintf("%+v", v.First) != fmt.Sprintf("%+v", verdicts[i].First) ||
-			v.GotHash != verdicts[i].GotHash {
-			t.Fatalf("rollout %d: %+v, want %+v", i, v, verdicts[i])
+		if got, want := asJSON(t, v), asJSON(t, verdicts[i]); got != want {
+			t.Fatalf("rollout %d: %s, want %s", i, got, want)
 		}
 	}
+	told := append([]*parity.Divergence{r.First}, r.Others...)
+	if got, want := asJSON(t, told), asJSON(t, described); got != want {
+		t.Errorf("described are %s, want %s", got, want)
+	}
+	for i, f := range r.Findings {
+		f.Findings, f.Rollouts = found[i].Findings, found[i].Rollouts
+		if got, want := asJSON(t, f), asJSON(t, found[i]); got != want {
+			t.Errorf("the first are %s, want %s", got, want)
+		}
+	}
+}
+
+// asJSON is a value with all that it points to.
+func asJSON(t *testing.T, value any) string {
+	t.Helper()
+	text, err := json.Marshal(value)
+	must(t, err)
+	return string(text)
 }
