@@ -1,0 +1,235 @@
+package main
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"lockstep"
+	"lockstep/internal/search"
+	"lockstep/policyfile"
+	"lockstep/reference"
+)
+
+// told are routes with the project's own network, and the flags of a command that simulates them.
+type told struct {
+	*simulation
+	flags []string
+}
+
+func newTold(t *testing.T, data string) *told {
+	t.Helper()
+	f := simulatorFlags{Engine: "reference", inputFlags: inputFlags{
+		pathFlags: pathFlags{Own: true, DataPath: data}, NumSegs: 100, Profile: profile,
+		SeedPrefix: "data", NoCache: true,
+	}}
+	env := &environment{ctx: t.Context(), stdout: &stickyWriter{w: io.Discard}, stderr: io.Discard}
+	s, err := f.load(env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.simulator.Close() })
+	return &told{s, []string{
+		"--own", "--data_path", data, "--engine", "reference", "--no-cache", "--profile", profile,
+	}}
+}
+
+// run runs a command on the routes, and returns what it prints.
+func (s *told) run(t *testing.T, want int, args ...string) string {
+	t.Helper()
+	status, stdout, stderr := lockstepRun(t.Context(), append(args, s.flags...)...)
+	if status != want {
+		t.Fatalf("%q: exit %d, want %d: %s", args, status, want, stderr)
+	}
+	return stdout
+}
+
+// alone are the costs of a policy on each of the routes, rolled out by itself, and what the draws
+// have cost each at the least.
+func (s *told) alone(t *testing.T, p lockstep.Policy) (costs []lockstep.Costs, draws []float64) {
+	t.Helper()
+	for _, route := range s.routes {
+		unforeseen := search.NewUnforeseen(route)
+		job := lockstep.Job{Route: route, Policy: p, Observe: unforeseen.Observe}
+		options := lockstep.Options{Shortcuts: lockstep.CostOnly}
+		for _, r := range s.simulator.Simulate(t.Context(), []lockstep.Job{job}, options) {
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			costs, draws = append(costs, r.Costs), append(draws, unforeseen.Cost)
+		}
+	}
+	return costs, draws
+}
+
+// TestEvalTold: the costs of an evaluation, and their averages, are those of each rollout alone,
+// with a trajectory or without.
+func TestEvalTold(t *testing.T) {
+	dir := t.TempDir()
+	s := newTold(t, shortRoutes(t, sampleRoutes+4))
+	file := filepath.Join(dir, "costs.csv")
+	out := s.run(t, exitUsage, "eval", "--test_controller", "zero", "--baseline_controller", "pid",
+		"--csv", file, "--report", filepath.Join(dir, "report.html")) // of one that cannot be loaded
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(strings.NewReader(string(text))).ReadAll()
+	if n := len(s.routes) + 1; err != nil || len(rows) != 1+2*n {
+		t.Fatalf("%d rows of %d routes, %v", len(rows), n, err)
+	}
+	rows = rows[1:]
+	for _, c := range []struct {
+		role   string
+		policy lockstep.Policy
+	}{{"test", lockstep.Zero{}}, {"baseline", lockstep.DefaultPID()}} {
+		want, _ := s.alone(t, c.policy)
+		for i, route := range s.routes {
+			row := strings.Join(rows[i][:3], " ")
+			if row != fmt.Sprintf("%s %s %s", c.role, c.policy, route.Name) || rows[i][6] != "" {
+				t.Errorf("%s, route %d: %q", c.role, i, rows[i])
+			}
+			for k, x := range costs(lockstep.Result{Costs: want[i]}) {
+				if got, err := strconv.ParseFloat(rows[i][3+k], 64); err != nil ||
+					math.Float64bits(got) != math.Float64bits(x) {
+					t.Errorf("%s: cost %d is %v, want %v", row, k, got, x)
+				}
+			}
+		}
+		if failed := rows[len(s.routes)]; failed[3] != "" || !strings.Contains(failed[6], "50 rows") {
+			t.Errorf("%s, the last route: %q", c.role, failed)
+		}
+		rows = rows[len(s.routes)+1:]
+		mean := reference.MeanCosts(want)
+		line := fmt.Sprintf("%-9s %-20s %d routes, average lataccel_cost: %s, average jerk_cost: "+
+			"%s, average total_cost: %s\n", c.role, c.policy, len(want),
+			reference.FormatCost(mean.Lataccel), reference.FormatCost(mean.Jerk),
+			reference.FormatCost(mean.Total))
+		if !strings.Contains(out, line) {
+			t.Errorf("%swant in it %s", out, line)
+		}
+	}
+}
+
+// searched are routes of which a search leaves out none.
+func searched(t *testing.T) *told {
+	data := shortRoutes(t, 4)
+	if err := os.Remove(filepath.Join(data, "g00003.csv")); err != nil {
+		t.Fatal(err)
+	}
+	return newTold(t, data)
+}
+
+// table holds what a search prints to the routes' floors, to a bound, if there is one, and to the
+// policies' total costs, each rolled out by itself. It returns the means of all columns.
+func (s *told) table(t *testing.T, out string, bound []float64, policies ...lockstep.Policy) (
+	means []float64,
+) {
+	t.Helper()
+	var columns [][]float64
+	var floor []float64
+	for _, route := range s.routes {
+		floor = append(floor, search.Floor(route))
+	}
+	if columns = append(columns, floor); bound != nil {
+		columns = append(columns, bound)
+	}
+	for _, p := range policies {
+		costs, _ := s.alone(t, p)
+		var totals []float64
+		for _, c := range costs {
+			totals = append(totals, c.Total)
+		}
+		columns = append(columns, totals)
+	}
+	for _, column := range columns {
+		var costs []lockstep.Costs
+		for _, x := range column {
+			costs = append(costs, lockstep.Costs{Total: x})
+		}
+		means = append(means, reference.MeanCosts(costs).Total)
+	}
+	var lines []string
+	for line := range strings.Lines(out) {
+		lines = append(lines, strings.Join(strings.Fields(line), " "))
+	}
+	text := strings.Join(lines, "\n")
+	rows := map[string]func(column []float64, k int) float64{
+		"mean": func(_ []float64, k int) float64 { return means[k] },
+	}
+	for i, route := range s.routes {
+		rows[route.Name] = func(column []float64, _ int) float64 { return column[i] }
+	}
+	for name, of := range rows {
+		row := "\n" + name
+		for k, column := range columns {
+			row += fmt.Sprintf(" %.3f", of(column, k))
+		}
+		if !strings.Contains(text, row+"\n") {
+			t.Errorf("%s\nwant in it%s", text, row)
+		}
+	}
+	return means
+}
+
+// TestTuneTold: what a search of gains prints of costs is what rollouts of these gains come to.
+func TestTuneTold(t *testing.T) {
+	s, file := searched(t), filepath.Join(t.TempDir(), "gains.json")
+	out := s.run(t, exitOK, "tune", "--kind", "pid", "--population", "8", "--generations", "2",
+		"--gains", file)
+	best, err := policyfile.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.table(t, out, nil, lockstep.DefaultPID(), best)
+}
+
+// TestPlanTold: so is what a search of actions prints, with the noise of each, how far each comes,
+// and what nobody can have foreseen.
+func TestPlanTold(t *testing.T) {
+	s, dir := searched(t), t.TempDir()
+	var policies []lockstep.Policy
+	var out string
+	for _, noise := range []string{"route", "route,expected"} {
+		file := filepath.Join(dir, noise+".json")
+		out = s.run(t, exitOK, "plan", "--noise", noise, "--from", "zero", "--rounds", "1",
+			"--window", "2", "--horizon", "4", "--table", file)
+		table, err := policyfile.Load(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		policies = append(policies, table)
+	}
+	policies = append([]lockstep.Policy{lockstep.Zero{}}, policies...)
+	bound := make([]float64, len(s.routes))
+	for i := range bound {
+		bound[i] = math.Inf(1)
+	}
+	for _, p := range policies {
+		_, draws := s.alone(t, p)
+		for i, x := range draws {
+			bound[i] = min(bound[i], search.Floor(s.routes[i])+x)
+		}
+	}
+	means := s.table(t, out, bound, policies...)
+	way := func(k int) float64 { return 100 * (means[2] - means[k]) / (means[2] - means[0]) }
+	for _, want := range []string{
+		fmt.Sprintf("%s (route noise): %.1f %% of the way from zero to the floor\n",
+			policies[1], way(3)),
+		fmt.Sprintf("%s (expected noise): %.1f %% of the way from zero to the floor\n",
+			policies[2], way(4)),
+		fmt.Sprintf("can expect %.1f %% of it at the most\n", way(1)),
+		fmt.Sprintf("%s: %[1]s; class: table that knows the draws\n", policies[1]),
+		fmt.Sprintf("%s: %[1]s; class: table, planned without the draws\n", policies[2]),
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%swant in it %s", out, want)
+		}
+	}
+}
