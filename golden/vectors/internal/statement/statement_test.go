@@ -234,6 +234,19 @@ func TestHolders(t *testing.T) {
 	}
 }
 
+// TestTotals: each tree of eight sums has each of them once.
+func TestTotals(t *testing.T) {
+	var sums [8]float64
+	for i := range sums {
+		sums[i] = float64(int(1) << i)
+	}
+	for _, n := range foldsOf8() {
+		if wide, narrow := total(n, sums[:]), total32(n, &sums); wide != 255 || narrow != 255 {
+			t.Fatalf("%v of 1, 2, 4, …, 128 is %v, and %v in float32", n, wide, narrow)
+		}
+	}
+}
+
 // TestFMA holds fma to math/big, often where a second rounding shows.
 func TestFMA(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
@@ -245,13 +258,22 @@ func TestFMA(t *testing.T) {
 		f, _ := sum.Float32()
 		return f
 	}
-	for i := range 200_000 {
+	for i := range 100_000 {
 		x, y := float32(r.NormFloat64()), float32(r.NormFloat64())
 		z := float32(math.Ldexp(r.NormFloat64(), r.IntN(60)-30))
-		switch i % 4 {
+		sign := float32(1 - 2*r.IntN(2))
+		switch i % 6 {
 		case 1: // a sum that lies midway but for the product's last digits
 			x, y = math.Float32frombits(0x3f800000|r.Uint32()>>20),
 				math.Float32frombits(r.Uint32()>>9|0x33000000)
+		case 4: // a product that lies midway, an odd number of 25 digits, but for what is added
+			m := uint32(3 + 2*r.IntN(1<<11))
+			n := (1<<24+uint32(r.IntN(1<<24)))/m | 1
+			x, y, z = float32(m), sign*float32(n), float32(math.Ldexp(r.NormFloat64(), -50))
+		case 5: // less than half of a float64's last digit below midway, below the normal range
+			k := float32(260 + r.IntN(100))
+			x, y = (1<<23+k)*0x1p-98, sign*(1<<24-2*k)*0x1p-99
+			z = sign * float32(1<<22+1+2*r.IntN(1<<20)) * 0x1p-149
 		case 2: // below the normal range
 			x, y, z = x*0x1p-70, y*0x1p-70, z*0x1p-120
 		case 3: // cancelling
