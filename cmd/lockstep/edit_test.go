@@ -136,6 +136,7 @@ func edits(t *testing.T) (all []*edited) {
 // before or of what came, whole, or it ends with an error that names what it lost; and its folder
 // goes on with this one and refuses the other. LOCKSTEP_EDITS is at how many moments.
 func TestEdits(t *testing.T) {
+	t.Parallel()
 	moments, whole := numberFrom(t, "LOCKSTEP_EDITS", 1), os.Getenv("LOCKSTEP_EDITS") != ""
 	lockstep := program(t)
 	random := rand.New(rand.NewPCG(13, 13))

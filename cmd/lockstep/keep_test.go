@@ -158,6 +158,7 @@ func (d *disturbed) kill(t *testing.T, kills int) (dir string) {
 // in the end to undisturbed ones. LOCKSTEP_KILLS is how often a rollout is killed; a search, of
 // gains and of actions, is a quarter as often.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	kills := numberFrom(t, "LOCKSTEP_KILLS", 4)
 	lockstep := program(t)
 	const routes, gains = 60, 5
@@ -291,59 +292,75 @@ func TestKeep(t *testing.T) {
 // in no folder and no shard; the same command computes them.
 func TestKeepLost(t *testing.T) {
 	want.Python.Need(t)
-	data, dir := shortRoutes(t, 3), t.TempDir()
+	t.Parallel() // it waits for what is late
+	data := shortRoutes(t, 3)
 	// no plan holds what cannot be loaded
 	if err := os.Remove(filepath.Join(data, "g00002.csv")); err != nil {
 		t.Fatal(err)
 	}
+	for name, text := range map[string]string{
+		"killed":     "os.kill(os.getpid(), signal.SIGKILL)",
+		"terminated": "os.kill(os.getpid(), signal.SIGTERM)",
+		"late":       "time.sleep(1000)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wait := "60s" // also for a busy machine to import NumPy
+			if name == "late" {
+				wait = "5s"
+			}
+			loses(t, data, text, wait)
+		})
+	}
+}
+
+// loses has rollouts lost by what a controller does to its process, and computes them again.
+func loses(t *testing.T, data, text, wait string) {
+	t.Helper()
+	dir := t.TempDir()
 	file, disturbed := filepath.Join(dir, "c.py"), filepath.Join(dir, "disturbed")
 	writeController(
 		t, file,
 		"import os, signal, time\nFILE = os.path.join(os.path.dirname(__file__), 'disturbed')",
 		"exec(open(FILE).read()) if os.path.exists(FILE) else None; return 0.1",
 	)
-	flags := []string{"--engine", "reference", "--data_path", data, "--controller", file}
-	for name, text := range map[string]string{
-		"killed":     "os.kill(os.getpid(), signal.SIGKILL)",
-		"terminated": "os.kill(os.getpid(), signal.SIGTERM)",
-		"late":       "time.sleep(1000)",
+	out := filepath.Join(dir, "out")
+	timed := []string{
+		"--engine", "reference", "--data_path", data, "--controller", file, "--timeout", wait,
+	}
+	run := append(append([]string{"rollout"}, timed...), "--out", out)
+	plan := append(
+		append([]string{"shard", "plan", "--shards", "1"}, timed...), "--out", out+"-shards",
+	)
+	if status, _, stderr := lockstepRun(t.Context(), plan...); status != exitOK {
+		t.Fatalf("exit %d, %s", status, stderr)
+	}
+	shard := []string{"shard", "run", "--index", "0", "--out", out + "-shards"}
+	if err := os.WriteFile(disturbed, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var both sync.WaitGroup
+	for want, args := range map[string][]string{
+		"when the same command is run again: g00000 of c, g00001 of c\n":  run,
+		"shard 0 is not kept, and the same command computes it: 2 of its": shard,
 	} {
-		out := filepath.Join(dir, name)
-		wait := "60s" // also for a busy machine to import NumPy
-		if name == "late" {
-			wait = "5s"
-		}
-		timed := append(slices.Clone(flags), "--timeout", wait)
-		run := append(append([]string{"rollout"}, timed...), "--out", out)
-		plan := append(
-			append([]string{"shard", "plan", "--shards", "1"}, timed...), "--out", out+"-shards",
-		)
-		if status, _, stderr := lockstepRun(t.Context(), plan...); status != exitOK {
-			t.Fatalf("%s: exit %d, %s", name, status, stderr)
-		}
-		shard := []string{"shard", "run", "--index", "0", "--out", out + "-shards"}
-		if err := os.WriteFile(disturbed, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		for want, args := range map[string][]string{
-			"when the same command is run again: g00000 of c, g00001 of c\n":  run,
-			"shard 0 is not kept, and the same command computes it: 2 of its": shard,
-		} {
+		both.Go(func() {
 			if status, _, stderr := lockstepRun(t.Context(), args...); status != exitUsage ||
 				!strings.Contains(stderr, want) {
-				t.Errorf("%s: exit %d, %s; want %q", name, status, stderr, want)
+				t.Errorf("exit %d, %s; want %q", status, stderr, want)
 			}
-		}
-		if err := os.Remove(disturbed); err != nil {
-			t.Fatal(err)
-		}
-		for _, args := range [][]string{run, shard} {
-			if status, stdout, stderr := lockstepRun(t.Context(), args...); status != exitOK {
-				t.Errorf("%s, again: exit %d, %s%s", name, status, stdout, stderr)
-			}
-		}
-		checkKept(t, out, 2)
+		})
 	}
+	both.Wait()
+	if err := os.Remove(disturbed); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{run, shard} {
+		if status, stdout, stderr := lockstepRun(t.Context(), args...); status != exitOK {
+			t.Errorf("again: exit %d, %s%s", status, stdout, stderr)
+		}
+	}
+	checkKept(t, out, 2)
 }
 
 // TestKeepEdited: a controller that is edited while its run is under way is, in every process,

@@ -128,18 +128,14 @@ func TestNoLeaks(t *testing.T) {
 	if simtest.Whole(t) {
 		routes = 130
 	}
-	work := func() {
-		for _, body := range []string{
-			"return 1", "os._exit(3)", "time.sleep(1000)",
-			"import subprocess; print('child', subprocess.Popen(['sleep', '1000']).pid); " +
-				"os._exit(3)",
-		} {
+	work := func(bodies ...string) {
+		for _, body := range bodies {
 			c := start(
 				t, source("if self.n == 5:\n    "+body+"\nreturn 1"),
 				func(o *Options) { o.Workers = 3 },
 			)
 			if strings.Contains(body, "sleep(1000)") {
-				c.options.Timeout = 2 * time.Second
+				c.options.Timeout = time.Second
 			}
 			drive(c, testRoutes(2, 110))
 			drive(c, testRoutes(routes, 101))
@@ -171,9 +167,12 @@ func TestNoLeaks(t *testing.T) {
 			},
 		)
 	}
-	work()
+	work("return 1") // what is made once and stays
 	before := count()
-	work()
+	work(
+		"return 1", "os._exit(3)", "time.sleep(1000)",
+		"import subprocess; print('child', subprocess.Popen(['sleep', '1000']).pid); os._exit(3)",
+	)
 	after := count()
 	more := func() bool {
 		return after[0] > before[0] || after[1] > before[1] || after[2] > before[2]
