@@ -1,6 +1,8 @@
 package fuzz
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -234,4 +236,44 @@ func asked[T any](there, whole []T) []T {
 		return nil
 	}
 	return whole
+}
+
+// endsLater is a context that ends when it has been asked so often.
+type endsLater struct {
+	context.Context
+	left int
+}
+
+func (c *endsLater) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestClassicInterrupted: a run whose context ends between two of an engine's stretches says so, and
+// leaves the environments where as many steps as it has counted lead to.
+func TestClassicInterrupted(t *testing.T) {
+	const steps, num = 1<<16 + 7, 2 // beyond the longest stretch
+	task, err := classic.Make("MountainCar-v0", num, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := uint64(3)
+	policy := classic.Policy{Uniform: &key}
+	for _, e := range classicEngines(t) {
+		v := begun(t, e, task, classic.Reset{Seed: 1})
+		err := v.Run(&endsLater{t.Context(), 1}, policy, steps, nil)
+		done := int(v.Totals().Steps) / num
+		if !errors.Is(err, context.Canceled) || done == 0 || done == steps {
+			t.Errorf("%s: %d of %d steps, and %v", e.Name(), done, steps, err)
+			continue
+		}
+		whole := begun(t, e, task, classic.Reset{Seed: 1})
+		if err := whole.Run(t.Context(), policy, done, nil); err != nil {
+			t.Fatal(err)
+		}
+		compareRuns(t, fmt.Sprintf("%s, %d steps", e.Name(), done), runOnce(t, v, task, policy),
+			runOnce(t, whole, task, policy))
+	}
 }
