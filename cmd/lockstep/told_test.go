@@ -68,6 +68,36 @@ func (s *told) alone(t *testing.T, p lockstep.Policy) (costs []lockstep.Costs, d
 	return costs, draws
 }
 
+// TestRolloutTold: each line is of its route and its controller.
+func TestRolloutTold(t *testing.T) {
+	s := newTold(t, shortRoutes(t, 4))
+	policies := []lockstep.Policy{lockstep.PID{P: 0.3, I: 0.05, D: -0.1}, lockstep.DefaultPID()}
+	out := s.run(t, exitUsage, "rollout", "--json", "--pid", "0.3,0.05,-0.1", "--pid",
+		"0.195,0.1,-0.053")
+	lines := strings.Split(out, "\n")
+	const each = 3 + 1 + 1 // routes, that which cannot be loaded, and a summary
+	if len(lines) != each*len(policies)+1 {
+		t.Fatalf("%d lines:\n%s", len(lines), out)
+	}
+	for k, policy := range policies {
+		costs, _ := s.alone(t, policy)
+		for i, c := range costs {
+			want := fmt.Sprintf(
+				`{"route":"%s","controller":"%s","engine":"reference","profile":"%s",%s}`,
+				s.routes[i].Name, policy, profile, jsonCostText(c),
+			)
+			if got := lines[each*k+i]; got != want {
+				t.Errorf("controller %d, route %d:\n got %s\nwant %s", k, i, got, want)
+			}
+		}
+		mean := fmt.Sprintf(`{"controller":"%s","routes":3,"failed":1,"interrupted":0,"mean":{%s},`,
+			policy, jsonCostText(reference.MeanCosts(costs)))
+		if got := lines[each*k+4]; !strings.HasPrefix(got, mean) {
+			t.Errorf("controller %d:\n got %s\nwant %s", k, got, mean)
+		}
+	}
+}
+
 // TestEvalTold: the costs of an evaluation, and their averages, are those of each rollout alone,
 // with a trajectory or without.
 func TestEvalTold(t *testing.T) {
