@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -1275,6 +1276,31 @@ func TestLongMessages(t *testing.T) {
 	contains(t, outcomes[0].err, "ValueError: xxx", "(10000020 characters)", "the end")
 	if n := len(outcomes[0].err.Error()); n > 6000 {
 		t.Errorf("%d characters", n)
+	}
+}
+
+// TestLate: in a row are those alone that did not answer in time; whatever else a chunk ends with
+// begins anew.
+func TestLate(t *testing.T) {
+	late := fmt.Errorf("c.py: %w within 1s", errTimeout)
+	for _, test := range []struct {
+		ends []error
+		want int
+	}{
+		{[]error{late, late}, 2},
+		{[]error{late, errors.Join(nil, late)}, 2},
+		{[]error{late, nil, late}, 1},
+		{[]error{late, late, nil}, 0},
+		{[]error{late, io.ErrUnexpectedEOF}, 0},
+		{[]error{io.ErrUnexpectedEOF, io.ErrUnexpectedEOF, late}, 1},
+	} {
+		c := &Controllers{}
+		for _, why := range test.ends {
+			c.ended(why)
+		}
+		if c.late != test.want {
+			t.Errorf("%v: %d in a row, want %d", test.ends, c.late, test.want)
+		}
 	}
 }
 
