@@ -475,6 +475,16 @@ def test_bad_arguments_of_simulators(arguments, kind, message):
         lockstep.Simulator(**{"engine": "reference", "model": "own"} | arguments)
 
 
+def test_limits(sim, tmp_path):
+    """At most so many of each folder, in the order of their names; files are taken as they are."""
+    for folder, name in [("a", "3"), ("a", "1"), ("a", "2"), ("b", "5"), ("b", "4")]:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        write_route(tmp_path / folder / f"{name}.csv", 104)
+    paths = [tmp_path / "b", tmp_path / "a" / "3.csv", tmp_path / "a"]
+    for limit, want in [(None, "453123"), (1, "431"), (2, "45312"), (9, "453123")]:
+        assert "".join(sim.load(paths, limit, cache=False).names) == want
+
+
 def test_bad_paths(sim, tmp_path):
     for paths, kind, message in [
         ("", ValueError, 'paths: an empty name: want files, folders, or "own"'),

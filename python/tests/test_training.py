@@ -115,6 +115,12 @@ def test_forks(sim, short_routes):
         ]
         assert seeded[0].tobytes() == seeded[1].tobytes()
         assert seeded[0][0] == seeded[0][2] != seeded[0][1]
+        for one, each in ((1, [1, 1, 1]), ([2], [2, 2, 2])):  # one seed of all
+            a, b = (
+                snapshot.fork([0, 1, 0], "seeded", seeds).roll(actions[:, :1].repeat(3, 1))
+                for seeds in (one, each)
+            )
+            assert a.tobytes() == b.tobytes()
         expected = snapshot.fork([0, 0], "expected").roll(actions[:, :1].repeat(2, 1))
         assert expected[0] == expected[1] != costs[0]
 
