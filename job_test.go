@@ -309,7 +309,9 @@ func TestNames(t *testing.T) {
 	for _, kind := range lockstep.Kinds() {
 		var got []string
 		for _, g := range kind.Gains {
-			got = append(got, fmt.Sprintf("%s %v %v %v %v", g.Name, g.Start, g.Width, g.Low, g.High))
+			got = append(
+				got, fmt.Sprintf("%s %v %v %v %v", g.Name, g.Start, g.Width, g.Low, g.High),
+			)
 		}
 		if !slices.Equal(got, gains[kind.Name]) {
 			t.Errorf("%s: a search begins with %q, want %q", kind.Name, got, gains[kind.Name])

@@ -77,7 +77,8 @@ func TestLists(t *testing.T) {
 	}
 	for _, p := range lockstep.Profiles() { // kernels have what they lack in common
 		for _, e := range All() {
-			if of := gpu.Lacks(p) == nil; strings.HasPrefix(e.Folder, "gpu") && e.Computes(p) != of {
+			of := gpu.Lacks(p) == nil
+			if strings.HasPrefix(e.Folder, "gpu") && e.Computes(p) != of {
 				t.Errorf("%s computes %v: %t, want %t", e.Name, p, !of, of)
 			}
 		}

@@ -251,8 +251,8 @@ func (c *endsLater) Err() error {
 	return nil
 }
 
-// TestClassicInterrupted: a run whose context ends between two of an engine's stretches says so, and
-// leaves the environments where as many steps as it has counted lead to.
+// TestClassicInterrupted: a run whose context ends between two of an engine's stretches says so,
+// and leaves the environments where as many steps as it has counted lead to.
 func TestClassicInterrupted(t *testing.T) {
 	const steps, num = 1<<16 + 7, 2 // beyond the longest stretch
 	task, err := classic.Make("MountainCar-v0", num, nil)

@@ -105,7 +105,7 @@ func TestEvalTold(t *testing.T) {
 	s := newTold(t, shortRoutes(t, sampleRoutes+4))
 	file := filepath.Join(dir, "costs.csv")
 	out := s.run(t, exitUsage, "eval", "--test_controller", "zero", "--baseline_controller", "pid",
-		"--csv", file, "--report", filepath.Join(dir, "report.html")) // of one that cannot be loaded
+		"--csv", file, "--report", filepath.Join(dir, "report.html")) // one cannot be loaded
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +132,8 @@ func TestEvalTold(t *testing.T) {
 				}
 			}
 		}
-		if failed := rows[len(s.routes)]; failed[3] != "" || !strings.Contains(failed[6], "50 rows") {
+		failed := rows[len(s.routes)]
+		if failed[3] != "" || !strings.Contains(failed[6], "50 rows") {
 			t.Errorf("%s, the last route: %q", c.role, failed)
 		}
 		rows = rows[len(s.routes)+1:]

@@ -709,8 +709,9 @@ func TestCompareTwins(t *testing.T) {
 	}
 }
 
-// TestCompareMultiples: a key may be in a recording any number of times. Of each key as many rollouts
-// are equal as both sides have, and each that one side has beyond is one that the other lacks.
+// TestCompareMultiples: a key may be in a recording any number of times. Of each key as many
+// rollouts are equal as both sides have, and each that one side has beyond is one that the other
+// lacks.
 func TestCompareMultiples(t *testing.T) {
 	const most = 3
 	jobs, a := toyJobs(2, 110), &toy{name: "a"}
@@ -725,8 +726,8 @@ func TestCompareMultiples(t *testing.T) {
 		t.Helper()
 		r := compare(t, want, got, jobs, parity.CompareOptions{})
 		if r.Equal() != 2+both || len(r.Rollouts) != 2+all || (r.Err() == nil) != (both == all) {
-			t.Errorf("%s: %d of %d equal, %v; want %d of %d", name, r.Equal(), len(r.Rollouts), r.Err(),
-				2+both, 2+all)
+			t.Errorf("%s: %d of %d equal, %v; want %d of %d", name, r.Equal(), len(r.Rollouts),
+				r.Err(), 2+both, 2+all)
 		}
 		if err := r.Err(); err != nil && !strings.Contains(err.Error(), "no such rollout") {
 			t.Errorf("%s: %v", name, err)
