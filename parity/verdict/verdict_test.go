@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"lockstep/parity"
 	"lockstep/parity/verdict"
@@ -119,6 +122,10 @@ func TestExtent(t *testing.T) {
 			Exercised: &parity.Exercised{Branches: branches}},
 			"0 of 0 rollouts equal, 0 steps",
 			(&parity.Exercised{Branches: branches}).String()},
+		{&parity.Report{Exact: true, Steps: 7, Rollouts: rollouts[:1], Stages: []string{"a"},
+			Compared: map[string]int{"a": 2}, Lacking: map[string]int{"a": 1}, Past: 1},
+			"1 of 1 rollouts equal, 7 steps, not compared: 1 of a, 1 steps past the end not " +
+				"compared", ""},
 		{&parity.Report{
 			Rollouts: rollouts, Steps: 9, Flips: parity.FlipCounts{Explained: 2},
 			Tolerated: []parity.Tolerance{{Stage: "logits", Steps: 4,
@@ -177,6 +184,103 @@ func TestCases(t *testing.T) {
 	}
 }
 
+// TestWholeCase: what was not compared rollout by rollout is one case, with all that is known.
+func TestWholeCase(t *testing.T) {
+	k := verdict.Comparison{Kind: "engines", Want: "reference", Got: "gpu", Detail: "own"}
+	for _, c := range []struct {
+		edit func(*verdict.Comparison)
+		want verdict.CheckCase
+	}{
+		{
+			func(k *verdict.Comparison) { k.NotRun, k.Lacks = "no device", "gpu" },
+			verdict.CheckCase{Outcome: verdict.NotRun, Message: "no device", Lacks: "gpu"},
+		},
+		{
+			func(k *verdict.Comparison) { k.Differs, k.Detail = "costs", "" },
+			verdict.CheckCase{Outcome: verdict.Failed, Message: "costs"},
+		},
+		{
+			func(k *verdict.Comparison) { k.NotApplicable = "another profile" },
+			verdict.CheckCase{Outcome: verdict.NotApplicable, Message: "another profile"},
+		},
+	} {
+		k := k
+		c.edit(&k)
+		c.want.Class, c.want.Name = "engines.gpu.reference.own", "comparison"
+		if k.Detail == "" {
+			c.want.Class = "engines.gpu.reference"
+		}
+		if got := k.Cases(); len(got) != 1 || got[0] != c.want {
+			t.Errorf("%+v, want %+v", got, c.want)
+		}
+	}
+}
+
+// TestScoreCases: each engine without a fault, each alarm and each fault is a case.
+func TestScoreCases(t *testing.T) {
+	s := verdict.Score{
+		Clean: []string{"reference", "batched"}, Alarms: []string{"a stage"},
+		Mutants: []verdict.Mutant{
+			{Name: "a", Caught: true, Right: true, Seconds: 1.5},
+			{Name: "b", Error: "no such text", Title: "B."},
+			{Name: "c", Title: "C."},
+			{Name: "d", Caught: true, Stage: "cdf", Named: "probs", Seconds: 2},
+		},
+	}
+	of := func(name, outcome, message string, seconds float64) verdict.CheckCase {
+		return verdict.CheckCase{Class: "mutants", Name: name, Outcome: outcome, Message: message,
+			Seconds: seconds}
+	}
+	want := []verdict.CheckCase{
+		of("no fault in reference", verdict.Passed, "", 0),
+		of("no fault in batched", verdict.Passed, "", 0),
+		of("no fault", verdict.Failed, "false alarm: a stage", 0),
+		of("a", verdict.Passed, "", 1.5),
+		of("b", verdict.Failed, "could not be tried: no such text", 0),
+		of("c", verdict.Failed, "not caught: C.", 0),
+		of("d", verdict.Passed, "stage probs was named, the fault is in cdf", 2),
+	}
+	if got := s.Cases(); !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// TestJUnit: a gate's result as programs read it, byte for byte.
+func TestJUnit(t *testing.T) {
+	r := verdict.GateResult{
+		Start: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Seconds: 7.25,
+		Change: verdict.Change{Base: "base", Head: "head"},
+		Checks: []verdict.Check{
+			{
+				Name: "a", Outcome: verdict.Failed, Command: "make a", Seconds: 2,
+				Cases: []verdict.CheckCase{
+					{Class: "k", Name: "one", Outcome: verdict.Failed, Message: "it\nbroke",
+						Seconds: 0.5},
+					{Class: "k", Name: "two", Outcome: verdict.Passed},
+					{Class: "k", Name: "three", Outcome: verdict.NotRun, Message: "no device"},
+				},
+			},
+			{Name: "b", Outcome: verdict.Failed, Why: "it crashed", Output: "last words"},
+			{Name: "c", Outcome: verdict.NotRun, Why: "no want"},
+		},
+	}
+	dir := t.TempDir()
+	if err := r.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(filepath.Join(dir, verdict.JUnitName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(filepath.Join("testdata", "junit.xml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), string(got)); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+}
+
 // TestSkips: a reason is told once for each check, with how many cases have it, and as many
 // failures as are shown are followed by no others.
 func TestSkips(t *testing.T) {
@@ -217,6 +321,11 @@ func TestSkips(t *testing.T) {
 	}
 	var b strings.Builder
 	if err := c.WriteText(&b); err != nil || strings.Contains(b.String(), "more") {
+		t.Errorf("%v: %s", err, b.String())
+	}
+	c.Cases = append(c.Cases, verdict.CheckCase{Outcome: verdict.Failed})
+	b.Reset()
+	if err := c.WriteText(&b); err != nil || !strings.Contains(b.String(), "and 1 more") {
 		t.Errorf("%v: %s", err, b.String())
 	}
 	score := verdict.Score{Mutants: make([]verdict.Mutant, 5), Known: 2, Commit: "abc"}
