@@ -15,32 +15,45 @@ import (
 func TestCommand(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "beats")
 	ctx, cancel := context.WithCancel(t.Context())
-	// Ends by itself, too, some seconds later.
-	const script = `for i in $(seq 100); do echo beat >> "$0"; sleep 0.05; done & wait`
-	command := Command(ctx, "sh", "-c", script, file)
+	command := Command(ctx, "sh", "-c", beats, file)
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	size := func() int64 {
-		info, err := os.Stat(file)
-		if err != nil {
-			return 0
-		}
-		return info.Size()
-	}
-	for start := time.Now(); size() == 0; time.Sleep(10 * time.Millisecond) {
-		if time.Since(start) > time.Minute {
-			t.Fatal("it does not begin")
-		}
-	}
+	begins(t, file)
 	cancel()
 	if err := command.Wait(); err == nil {
 		t.Error("a program that was ended has no error")
 	}
-	before := size()
+	stops(t, file)
+}
+
+// beats is a script that has another write to a file. It ends by itself, too, some seconds later.
+const beats = `for i in $(seq 100); do echo beat >> "$0"; sleep 0.05; done & wait`
+
+func size(file string) int64 {
+	info, err := os.Stat(file)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// begins waits for the first beat, and stops holds that no other comes.
+func begins(t *testing.T, file string) {
+	t.Helper()
+	for start := time.Now(); size(file) == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Since(start) > time.Minute {
+			t.Fatal("it does not begin")
+		}
+	}
+}
+
+func stops(t *testing.T, file string) {
+	t.Helper()
+	before := size(file)
 	time.Sleep(300 * time.Millisecond)
-	if after := size(); after != before {
-		t.Errorf("what it has started goes on: %d bytes, then %d", before, after)
+	if after := size(file); after != before {
+		t.Errorf("what was started goes on: %d bytes, then %d", before, after)
 	}
 }
 
