@@ -141,7 +141,7 @@ func (s *Simulator) ended(ctx context.Context) error {
 	if s.closed.Load() {
 		return lockstep.ErrClosed
 	}
-	return context.Cause(ctx)
+	return ctx.Err() // whatever its cause: what every engine answers
 }
 
 // simulate is Simulate, which also keeps what training needs, unless training is nil.

@@ -269,3 +269,150 @@ func leaves(
 	}
 	return all, seen
 }
+
+// TestAroundCostEnd: rollouts in step, on routes that end before, where and behind where the cost
+// does, go on to their own ends, and each step costs what the reference says; so do their
+// candidates, rolled over that step at once. They begin near it, from a snapshot that nobody took.
+func TestAroundCostEnd(t *testing.T) {
+	c := config(t)
+	const at = lockstep.CostEndIdx - 3
+	lengths := []int{at + 1, lockstep.CostEndIdx - 1, lockstep.CostEndIdx,
+		lockstep.CostEndIdx + 1, lockstep.CostEndIdx + 4}
+	long := wholeRoutes(t, 0, 1)[0]
+	var jobs []lockstep.Job
+	for _, n := range lengths {
+		jobs = append(jobs, lockstep.Job{Route: cutRoute(long, n)})
+	}
+	for _, shortcuts := range []lockstep.Shortcuts{
+		lockstep.CostOnly, lockstep.FullTrajectory,
+	} {
+		want := map[lockstep.Profile][]float64{}
+		for _, e := range Checked() {
+			t.Run(fmt.Sprintf("%03b/%s", shortcuts, e.Name), func(t *testing.T) {
+				s := e.ForTest(t, c)
+				own := c
+				own.Profile = s.Profile()
+				if want[own.Profile] == nil {
+					r, err := Reference().New(own)
+					if err != nil {
+						t.Fatal(err)
+					}
+					want[own.Profile] = fromNear(t, r, jobs, at, shortcuts)
+				}
+				if err := simtest.Same("costs and lataccels",
+					fromNear(t, s, jobs, at, shortcuts), want[own.Profile]); err != nil {
+					t.Errorf("%s: %v", e.Name, err)
+				}
+			})
+		}
+		for _, all := range want {
+			costsByDefinition(t, all, jobs, at, shortcuts)
+		}
+		if len(want) == 0 {
+			t.Error("nothing is compared")
+		}
+	}
+}
+
+// fromNear are the lataccels and costs of rollouts from a step to their ends, step by step, and
+// then their results; then what candidates of them come to, rolled at once.
+func fromNear(
+	t *testing.T, s lockstep.Implementation, jobs []lockstep.Job, at int,
+	shortcuts lockstep.Shortcuts,
+) (all []float64) {
+	t.Helper()
+	ctx, m := t.Context(), len(jobs)
+	p, err := s.Reset(ctx, jobs, lockstep.Options{Shortcuts: shortcuts, Trajectory: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	begin, err := p.Snapshot(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin.Step = at
+	for i := range begin.Rollouts {
+		r := &begin.Rollouts[i]
+		r.Lataccel = slices.Clone(jobs[i].Route.TargetLataccel[:at])
+		r.Action = make([]float64, at)
+		for k := range r.Lataccel {
+			r.Lataccel[k] += 0.01 * math.Sin(float64(k))
+			r.Action[k] = math.Cos(float64(k + i))
+		}
+	}
+	if err := p.Restore(ctx, begin); err != nil {
+		t.Fatal(err)
+	}
+	index := make([]int, m)
+	for i := range index {
+		index[i] = m - 1 - i
+	}
+	f := fork(t, p, begin, index, lockstep.Noise{Kind: lockstep.RouteNoise})
+	lataccels := make([]float64, m)
+	steps := 0
+	for ; !p.Done(); steps++ {
+		if err := p.Step(ctx, make([]float64, m), lataccels); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, lataccels...)
+		for i := range m {
+			all = append(all, p.Cost(i))
+		}
+	}
+	results, err := p.Results(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range results {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		all = append(all, r.Costs.Lataccel, r.Costs.Jerk, r.Costs.Total)
+		if n := len(r.Trajectory.Action); n != jobs[i].End(shortcuts) {
+			t.Errorf("%d rows: a trajectory of %d steps", jobs[i].Route.Len(), n)
+		}
+		all = append(append(all, r.Trajectory.Lataccel...), r.Trajectory.Action...)
+	}
+	costs, room := make([]float64, m), make([]float64, steps*m)
+	if err := f.Roll(ctx, make([]float64, steps*m), costs, room); err != nil || !f.Done() {
+		t.Fatal(err, f.Done())
+	}
+	return append(append(all, room...), costs...)
+}
+
+// costsByDefinition holds what the reference says that steps cost to lockstep.Stepper's words.
+func costsByDefinition(
+	t *testing.T, all []float64, jobs []lockstep.Job, at int, shortcuts lockstep.Shortcuts,
+) {
+	t.Helper()
+	m, last, sums := len(jobs), 0, make([]float64, len(jobs))
+	for i := range jobs {
+		last = max(last, jobs[i].End(shortcuts))
+	}
+	for step := at; step < last; step++ {
+		for i := range jobs {
+			n := min(jobs[i].Route.Len(), lockstep.CostEndIdx)
+			row := all[2*m*(step-at):]
+			got, want := row[m+i], 0.0
+			if step < n {
+				before := jobs[i].Route.TargetLataccel[at-1] + 0.01*math.Sin(float64(at-1))
+				if step > at {
+					before = all[2*m*(step-at-1)+i]
+				}
+				count := float64(n - lockstep.ControlStartIdx)
+				e, j := jobs[i].Route.TargetLataccel[step]-row[i], (row[i]-before)/0.1
+				want = float64(5000/count*float64(e*e)) + float64(100/(count-1)*float64(j*j))
+			}
+			if sums[i] += want; got != want {
+				t.Errorf("%03b, %d rows, step %d costs %v, want %v", shortcuts,
+					jobs[i].Route.Len(), step, got, want)
+			}
+		}
+	}
+	for k, got := range all[len(all)-m:] {
+		if want := sums[m-1-k]; got != want {
+			t.Errorf("%03b, candidate %d: it costs %v, want %v", shortcuts, k, got, want)
+		}
+	}
+}

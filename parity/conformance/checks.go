@@ -180,7 +180,8 @@ func (s *suite) cancellation() {
 		}
 	}
 
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, end := context.WithCancelCause(context.Background())
+	cancel = func() { end(errors.New("somebody's cause, which is not the context's error")) }
 	defer cancel()
 	route := twice(s.routes[2])
 	jobs := []lockstep.Job{
