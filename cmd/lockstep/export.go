@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -87,7 +88,8 @@ func (c *exportCommand) check(env *environment, p lockstep.Native, source []byte
 		}
 		a, b := results[i].Trajectory, results[n+i].Trajectory
 		for step := range a.Action {
-			if a.Action[step] != b.Action[step] || a.Lataccel[step] != b.Lataccel[step] {
+			if !sameBits(a.Action[step], b.Action[step]) ||
+				!sameBits(a.Lataccel[step], b.Lataccel[step]) {
 				return fmt.Errorf(
 					"route %s, step %d: the exported controller steers %v, the engine %v", r.Name,
 					step, b.Action[step], a.Action[step],
@@ -101,3 +103,5 @@ func (c *exportCommand) check(env *environment, p lockstep.Native, source []byte
 	)
 	return nil
 }
+
+func sameBits(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) }

@@ -10,9 +10,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"lockstep"
 	"lockstep/internal/search"
+	"lockstep/internal/want"
 	"lockstep/policyfile"
 	"lockstep/reference"
 )
@@ -41,11 +43,11 @@ func newTold(t *testing.T, data string) *told {
 }
 
 // run runs a command on the routes, and returns what it prints.
-func (s *told) run(t *testing.T, want int, args ...string) string {
+func (s *told) run(t *testing.T, exit int, args ...string) string {
 	t.Helper()
 	status, stdout, stderr := lockstepRun(t.Context(), append(args, s.flags...)...)
-	if status != want {
-		t.Fatalf("%q: exit %d, want %d: %s", args, status, want, stderr)
+	if status != exit {
+		t.Fatalf("%q: exit %d, want %d: %s", args, status, exit, stderr)
 	}
 	return stdout
 }
@@ -261,6 +263,54 @@ func TestPlanTold(t *testing.T) {
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%swant in it %s", out, want)
+		}
+	}
+}
+
+// TestExportTold: a controller that is exported is held to the engine at each step of each route,
+// the last ones too, in every bit; one that steers otherwise is named, and nothing is written.
+func TestExportTold(t *testing.T) {
+	want.Python.Need(t)
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	if err := os.Mkdir(data, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	shortRoute(t, filepath.Join(data, "a.csv"), 104, nil)
+	shortRoute(t, filepath.Join(data, "b.csv"), 107, nil)
+	pid := lockstep.PID{P: 0.2}
+	source, err := policyfile.Export(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const other = `
+class Controller(Controller):
+    n = 19
+    def update(self, *args, **named):
+        self.n += 1
+        x = super().update(*args, **named)
+        return %s if self.n == %d else x
+`
+	for _, test := range []struct{ more, want string }{
+		{fmt.Sprintf(other, "7", 99), ""}, // at which no answer counts
+		{fmt.Sprintf(other, "np.nextafter(x, 9)", 106), "route b, step 106: the exported "},
+	} {
+		f := simulatorFlags{Engine: "reference", inputFlags: inputFlags{
+			pathFlags: pathFlags{Own: true, DataPath: data}, NumSegs: 100, Profile: profile,
+			SeedPrefix: "data", NoCache: true,
+		}}
+		c := &exportCommand{simulatorFlags: f, pythonFlags: pythonFlags{Timeout: time.Minute}}
+		env := &environment{
+			ctx: t.Context(), stdout: &stickyWriter{w: io.Discard}, stderr: io.Discard,
+		}
+		text := "import numpy as np\n" + string(source) + test.more
+		err := c.check(env, pid, []byte(text))
+		for _, end := range env.ends {
+			end()
+		}
+		if got := fmt.Sprint(err); (err == nil) != (test.want == "") ||
+			!strings.Contains(got, test.want) {
+			t.Errorf("%s: %s, want %q", test.more, got, test.want)
 		}
 	}
 }

@@ -287,9 +287,8 @@ func (c *verifyCommand) trial(
 
 // equalResults compares bits, and errors by being there.
 func equalResults(a, b []lockstep.Result) bool {
-	bits := func(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) }
 	return slices.EqualFunc(a, b, func(a, b lockstep.Result) bool {
-		return (a.Err == nil) == (b.Err == nil) && slices.EqualFunc(costs(a), costs(b), bits)
+		return (a.Err == nil) == (b.Err == nil) && slices.EqualFunc(costs(a), costs(b), sameBits)
 	})
 }
 
