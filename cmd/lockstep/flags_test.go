@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -13,13 +14,17 @@ import (
 )
 
 // A heeded flag: with more words a command says what it does not say without them. With says "*"
-// it says anything else, with a file it leaves one. Or a test shows it, or no result can.
+// it says anything else, or ends otherwise; with a file it leaves one, or another one than without
+// the flag, of which the words before say that it is to be written. Or a test gives the flag and
+// shows what it does, or no result can.
 type heeded struct {
 	more, says, file, test, why string
+	words, before               string // other words of the command, and some beside them
+	planted                     string // the engines that there are: see testEngines
 }
 
-// checked is why no line shows what an export is checked on: the controller is the same.
-const checked = "a controller is checked with it, and none is written that is not equal"
+// cached is what a line says of a flag with which no route goes to the cache.
+const cached = "no route is in the cache"
 
 // everywhere are lines of flags that many commands have, unless the command has its own. What a
 // command refuses of a flag shows that it has read it, and passed it on to what refuses it.
@@ -31,7 +36,7 @@ var everywhere = map[string]heeded{
 	"workers":     {why: "the same bits on any number of cores: TestOptions of engines"},
 	"profile":     {more: "--profile none", says: `profile "none"`},
 	"seed_prefix": {more: "--seed_prefix other", says: "*"},
-	"no-cache":    {why: "the same routes, from a cache or not: tests of routecache"},
+	"no-cache":    {more: "--no-cache", says: cached},
 	"engine":      {more: "--engine gpu --kernels go", says: "engine"},
 	"kernels":     {more: "--kernels none", says: "--kernels: "},
 	"timeout":     {more: "C --timeout 0s", says: "--timeout 0s: want more than 0s"},
@@ -65,10 +70,12 @@ var commandFlags = map[string]struct {
 }{
 	"rollout": {"--data_path R", "controller", map[string]heeded{
 		"trace":        {more: "--trace t.trace", file: "t.trace"},
-		"trace-values": {test: "TestCompareTraces"},
+		"trace-values": {before: "--trace v.trace", more: "--trace-values", file: "v.trace"},
 		"stats":        {more: "--stats", says: "set-up"},
-		"debug":        {test: "TestRolloutText"},
-		"out":          {more: "--out kept", file: "kept/plan.json"},
+		"debug": {words: "rollout --data_path R/a.csv", more: "--debug",
+			says: "Target lataccel"},
+		"no-cache": {why: "each run of these tests has it: TestCache"},
+		"out":      {more: "--out kept", file: "kept/plan.json"},
 	}},
 	"eval": {"--data_path R --report e.html", "test_controller", map[string]heeded{
 		"test_controller":     {more: "--test_controller zero", says: "test      zero"},
@@ -78,20 +85,20 @@ var commandFlags = map[string]struct {
 		"out":                 {more: "--out evaluated", file: "evaluated/plan.json"},
 	}},
 	"compare": {"reference batched --data_path R", "controller", map[string]heeded{
-		"seed_prefix":  {more: "--seed_prefix other", says: "*"},
-		"inexact":      {more: "--inexact --keep k", says: "--keep keeps what engines do"},
-		"budget":       {more: "--budget 3", says: "--budget 3: want 0"},
-		"only":         {more: "--only none", says: "no rollout has such a name"},
-		"keep":         {test: "TestCompareKeep"},
-		"numpy1":       {why: "both sides have the rule, from where rollout takes it"},
-		"allow-absent": {test: "TestCompareStatus"},
+		"seed_prefix": {more: "--seed_prefix other", says: "*"},
+		"inexact": {words: "compare --data_path L", planted: "logits", more: "--inexact",
+			says: "are explained"},
+		"budget": {more: "--budget 3", says: "--budget 3: want 0"},
+		"only":   {more: "--only none", says: "no rollout has such a name"},
+		"keep":   {test: "TestCompareKeep"},
+		"numpy1": {why: "both sides have the rule, from where rollout takes it"},
+		"allow-absent": {words: "compare --data_path R/a.csv", planted: "absent,equal",
+			more: "--allow-absent", says: "not run"},
 	}},
 	"replay": {"../../CASE --engines reference", "", map[string]heeded{
-		"model_path":   {test: "TestCompareReplay"},
-		"engines":      {test: "TestCompareReplay"},
-		"report":       {test: "TestCompareReplay"},
-		"json":         {test: "TestCompareJSON"},
-		"allow-absent": {test: "TestCompareReplay"},
+		"engines": {more: "--engines batched", says: "batched"},
+		"allow-absent": {words: "replay absent.json ../../CASE --engines reference",
+			more: "--allow-absent", says: "*"},
 	}},
 	"tune": {"--data_path R --kind pid --population 8 --generations 1 --gains g.json", "",
 		map[string]heeded{
@@ -116,17 +123,14 @@ var commandFlags = map[string]struct {
 			"out":     {more: "--out planned", file: "planned/plan.json"},
 			"table":   {more: "--table b.json", file: "b.json"},
 		}},
-	"export": {"c.py --out x.py", "", map[string]heeded{
-		"model_path":  {why: checked},
-		"data_path":   {why: checked},
-		"own":         {why: checked},
-		"num_segs":    {why: checked},
-		"profile":     {why: checked},
-		"seed_prefix": {why: checked},
-		"engine":      {why: checked},
-		"kernels":     {why: checked},
-		"out":         {test: "TestStandardOutput"},
-		"unchecked":   {test: "TestStandardOutput"},
+	"export": {"pid --out x.py", "", map[string]heeded{
+		"seed_prefix": {why: "a controller is checked on any draws"},
+		"no-cache":    {why: "a controller is checked on the same routes"},
+		"num_segs":    {more: "--num_segs 0", says: "--num_segs 0: want 1"},
+		"timeout":     {more: "--timeout 0s", says: "--timeout 0s: want more than 0s"},
+		"memory":      {more: "--memory=-1", says: "--memory -1: want 0 or more"},
+		"out":         {more: "--unchecked --out y.py", file: "y.py"},
+		"unchecked":   {more: "--unchecked", says: "not checked"},
 	}},
 	"shard plan": {"--data_path R --out S --shards 1", "controller", map[string]heeded{
 		"out":         {more: "--out S2", file: "S2/plan.json"},
@@ -135,6 +139,7 @@ var commandFlags = map[string]struct {
 		"num_segs":    {more: "--num_segs 0", says: "a plan of no rollouts"},
 		"kernels":     {more: "--kernels go", says: "a plan has none to choose"},
 		"shards":      {more: "--shards 0", says: "0 shards"},
+		"no-cache":    {why: "nothing of a plan goes to the cache"},
 	}},
 	"shard run": {"--out S --index 0", "", map[string]heeded{
 		"out":   {more: "--out none", says: "none"},
@@ -151,26 +156,53 @@ var commandFlags = map[string]struct {
 		"kernels":     {more: "--kernels none", says: `"none"`},
 		"json":        {test: "TestBenchOwn"},
 	}},
+	"demo": {"", "", map[string]heeded{"report": {test: "TestStandardOutput"}}},
+	"generate": {"--num_routes 1 --out G", "", map[string]heeded{
+		"num_routes": {more: "--num_routes 2 --out G2", file: "G2/g00001.csv"},
+		"seed":       {more: "--seed 2 --out G3", says: "of seed 2"},
+		"out":        {more: "--out G4", file: "G4"},
+	}},
+	"fetch": {"model", "", map[string]heeded{
+		"revision": {why: "it wants the network: tests of internal/fetch"},
+		"out":      {more: "--out c.py", says: "c.py: not a directory"},
+	}},
+	"version": {"", "", nil},
+	"watch":   {"S", "", map[string]heeded{"once": {test: "TestKeep"}}},
+	"doctor":  {"", "", map[string]heeded{"fingerprint": {test: "TestFingerprint"}}},
+	"verify": {"c.py --data_path R", "", map[string]heeded{
+		"seed_prefix": {why: "a score has the seeds of its routes: TestVerifyCheck"},
+		"no-cache":    {why: "a score is of the same routes, from a cache or not"},
+		"out":         {test: "TestVerify"},
+		"check":       {more: "--check none.json", says: "none.json"},
+	}},
 }
 
 // times are what another run of the same words may say otherwise.
-var times = regexp.MustCompile(`[0-9][0-9.e+-]* ?(s|ms|steps/s|rollouts/s)\b|"seconds":[0-9.e-]+`)
+var times = regexp.MustCompile(
+	`[0-9][0-9.e+-]* ?(s|ms|steps/s|rollouts/s)\b|"seconds":[0-9.e-]+|export-[0-9]+`)
 
-// TestFlags: each flag of these commands is heeded: a line says with which words a command says
-// what it does not say without, or what else shows it. A flag that is new has no line, and fails,
-// and so does a command.
-func TestFlags(t *testing.T) {
+// flagFiles makes a folder with what commands of these tests are given the present one. It returns
+// a case.
+func flagFiles(t *testing.T) string {
+	t.Helper()
 	kase, err := filepath.Abs("../../parity/testdata/regressions/costs-route-of-101-rows.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	tests := sources(t)
 	ownCache(t)
 	if err := os.WriteFile("c.py", []byte("class Controller: pass\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"R/a.csv", "R/b.csv"} {
-		shortRoute(t, mkdir(t, name), 105, nil)
+	for name, rows := range map[string]int{"R/a.csv": 105, "R/b.csv": 105, "L/c.csv": 130} {
+		shortRoute(t, mkdir(t, name), rows, nil)
+	}
+	text, err := os.ReadFile(kase)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = regexp.MustCompile(`("model_sha256": ")....`).ReplaceAll(text, []byte("${1}0000"))
+	if err := os.WriteFile("absent.json", text, 0o666); err != nil {
+		t.Fatal(err)
 	}
 	for _, words := range []string{
 		"plan --data_path R --out S --shards 1", "plan --data_path R --out M --shards 1",
@@ -180,12 +212,21 @@ func TestFlags(t *testing.T) {
 			t.Fatal(words, said)
 		}
 	}
+	return kase
+}
+
+// TestFlags: each flag of these commands is heeded: a line says with which words a command says
+// what it does not say without, or what else shows it. A flag that is new has no line, and fails,
+// and so does a command.
+func TestFlags(t *testing.T) {
+	f := &flagged{sources(t), map[string]string{}}
+	kase := flagFiles(t)
 	var helped bool
 	parser, err := newParser(&environment{}, &helped)
 	if err != nil {
 		t.Fatal(err)
 	}
-	others := strings.Fields("demo envs mutants gate verify watch generate fetch doctor version")
+	others := strings.Fields("envs mutants gate") // of which the last two are the project's own
 	for _, leaf := range parser.Model.Leaves(false) {
 		name := strings.TrimPrefix(leaf.Path(), "lockstep ")
 		name, _, _ = strings.Cut(name, " <")
@@ -201,11 +242,11 @@ func TestFlags(t *testing.T) {
 		maps.Copy(lines, c.flags)
 		words := name + " " + strings.ReplaceAll(c.words, "../../CASE", kase)
 		for _, flag := range leaf.Flags {
-			line, ok := lines[flag.Name]
+			line := lines[flag.Name]
 			t.Run(name+" --"+flag.Name, func(t *testing.T) {
 				words := words
 				if family := flag.Tag.Get("family"); family == "classic" {
-					line, ok = environmentFlags[flag.Name]
+					line = environmentFlags[flag.Name]
 					if own, has := c.flags[flag.Name]; has {
 						line = own
 					} else if name == "bench" {
@@ -218,28 +259,42 @@ func TestFlags(t *testing.T) {
 				} else if python { // it is an argument
 					line.more = rest
 				}
-				line.check(t, ok, words, flag, tests)
+				if line.words != "" {
+					words = strings.ReplaceAll(line.words, "../../CASE", kase)
+				}
+				if line.planted != "" {
+					plant(t, line.planted)
+				}
+				f.check(t, line, strings.TrimSpace(words+" "+line.before), flag)
 			})
 		}
 	}
 }
 
+// flagged is what is known of commands: their tests, and what they say without a flag.
+type flagged struct {
+	tests   string
+	without map[string]string
+}
+
 // check holds a flag to its line.
-func (h heeded) check(t *testing.T, ok bool, words string, flag *kong.Flag, tests string) {
+func (f *flagged) check(t *testing.T, h heeded, words string, flag *kong.Flag) {
 	t.Helper()
 	switch {
-	case !ok:
+	case h == heeded{}:
 		t.Error("this test has no line of it")
 	case h.why != "":
 	case h.test != "":
-		if !strings.Contains(tests, "func "+h.test+"(") {
-			t.Errorf("there is no %s", h.test)
+		_, body, _ := strings.Cut(f.tests, "func "+h.test+"(")
+		body, _, _ = strings.Cut(body, "\nfunc ")
+		all := h.test == "TestStandardOutput" && flag.Tag.Get("io") == "out" // which gives these
+		if body == "" || !all && !strings.Contains(body, "--"+flag.Name) {
+			t.Errorf("there is no %s, or it does not give the flag", h.test)
 		}
 	case h.file != "":
-		say(t, words+" "+h.more)
-		if _, err := os.Stat(h.file); err != nil {
-			t.Errorf("%s %s: %v", words, h.more, err)
-		}
+		h.leaves(t, words)
+	case h.says == cached:
+		h.caches(t, words)
 	default:
 		status, said := say(t, words+" "+h.more)
 		if h.says != "*" && !strings.Contains(said, h.says) {
@@ -248,16 +303,54 @@ func (h heeded) check(t *testing.T, ok bool, words string, flag *kong.Flag, test
 		if status == exitUsage && h.says != "*" {
 			return
 		}
-		_, without := say(t, words)
-		if h.says == "*" {
-			_, again := say(t, words)
-			said, without = times.ReplaceAllString(said, ""), times.ReplaceAllString(without, "")
-			if times.ReplaceAllString(again, "") != without {
-				t.Errorf("%s: twice it says\n%s\nand\n%s", words, without, again)
-			}
-		}
+		said, without := times.ReplaceAllString(said, ""), f.said(t, h.planted, words)
 		if said == without || strings.Contains(without, h.says) {
 			t.Errorf("%s: without %s it says the same: %s", words, h.more, without)
+		}
+	}
+}
+
+// said is what a command says without a flag, but for times: twice the same.
+func (f *flagged) said(t *testing.T, planted, words string) string {
+	t.Helper()
+	key := planted + " " + words
+	if f.without[key] == "" {
+		_, first := say(t, words)
+		_, again := say(t, words)
+		f.without[key] = times.ReplaceAllString(first, "")
+		if times.ReplaceAllString(again, "") != f.without[key] {
+			t.Errorf("%s: twice it says\n%s\nand\n%s", words, first, again)
+		}
+	}
+	return f.without[key]
+}
+
+// leaves holds a command to leave a file, or another one than without the flag.
+func (h heeded) leaves(t *testing.T, words string) {
+	t.Helper()
+	var before []byte
+	os.RemoveAll(h.file)
+	if h.before != "" {
+		say(t, words)
+		before, _ = os.ReadFile(h.file)
+	}
+	_, said := say(t, words+" "+h.more)
+	_, err := os.Stat(h.file)
+	after, _ := os.ReadFile(h.file)
+	if err != nil || h.before != "" && string(after) == string(before) {
+		t.Errorf("%s %s: %v, %s", words, h.more, err, said)
+	}
+}
+
+// caches holds a command to put routes into the cache without the flag alone.
+func (h heeded) caches(t *testing.T, words string) {
+	t.Helper()
+	dir := filepath.Join(os.Getenv("XDG_CACHE_HOME"), "lockstep", "routes")
+	for more, want := range map[string]bool{h.more: false, "": true} {
+		os.RemoveAll(dir)
+		_, said := say(t, words+" "+more)
+		if _, err := os.Stat(dir); (err == nil) != want {
+			t.Errorf("%s %s: routes are in the cache: %v; %s", words, more, err == nil, said)
 		}
 	}
 }
@@ -266,7 +359,7 @@ func (h heeded) check(t *testing.T, ok bool, words string, flag *kong.Flag, test
 func say(t *testing.T, words string) (status int, said string) {
 	t.Helper()
 	status, stdout, stderr := lockstepRun(t.Context(), strings.Fields(words)...)
-	return status, stdout + stderr
+	return status, fmt.Sprint(stdout, stderr, "exit status ", status)
 }
 
 // sources are this package's tests.
