@@ -249,6 +249,9 @@ func TestJournal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if lines := bytes.Count(good, []byte("\n")); lines != 1+len(jobs) {
+		t.Errorf("%d lines of %d results", lines, len(jobs))
+	}
 	k.damagedBytes(t, good)
 	k.damageIsTold(t, good)
 	k.joinedLines(t, good)
@@ -319,6 +322,70 @@ func (k *keptRun) doubledResults(t *testing.T, good []byte) {
 	_, err := OpenJournal(k.dir, k.p)
 	simtest.Refused(t, "two results of one rollout", err,
 		"results:12: rollout 3 stands there twice, with different")
+}
+
+// TestParseLines: in a line that is damaged each whole record is found, wherever it begins and
+// ends.
+func TestParseLines(t *testing.T) {
+	const key, n = "key", 9
+	record := func(i int) string {
+		return strings.TrimSuffix(string(appendLine(nil, key, Result{Rollout: i}, 7)), "\n")
+	}
+	for text, want := range map[string][]int{
+		record(3): {3}, "x" + record(3): {3}, "xx" + record(3): {3}, "x" + record(3) + "y": {3},
+		record(3) + "y": {3}, record(3) + " " + record(4): {3, 4},
+		"\x00" + record(3) + "\x00" + record(4) + "\x00" + record(5): {3, 4, 5},
+		record(3)[1:]: nil, record(3)[1:] + " " + record(4): {4}, "": nil, record(n): nil,
+	} {
+		found, why := parseLines([]byte(text), key, n)
+		var got []int
+		for _, r := range found {
+			got = append(got, r.Rollout)
+		}
+		if !slices.Equal(got, want) || (why == nil) != (text == record(3)) {
+			t.Errorf("%q: rollouts %v, %v; want %v", text, got, why, want)
+		}
+	}
+}
+
+// TestStream: results are emitted in the order of their jobs, each once and as soon as those before
+// it are there; at the end those that wait are, and what no engine gave fails, unless it was
+// interrupted.
+func TestStream(t *testing.T) {
+	for _, interrupted := range []bool{false, true} {
+		var emitted []string
+		s := &stream{first: 10, results: make([]*lockstep.Result, 5)}
+		s.emit = func(i int, r lockstep.Result) {
+			emitted = append(emitted, fmt.Sprint(i, " ", r.Costs.Total, " ", r.Err))
+		}
+		hold := func(want ...string) {
+			t.Helper()
+			if !slices.Equal(emitted, want) {
+				t.Errorf("%q are emitted, want %q", emitted, want)
+			}
+			emitted = nil
+		}
+		arrive := func(k int) {
+			s.results[k] = &lockstep.Result{Costs: lockstep.Costs{Total: float64(k)}}
+			s.advance()
+		}
+		arrive(1)
+		hold()
+		arrive(0)
+		hold("10 0 <nil>", "11 1 <nil>")
+		if s.results[0] != nil || s.results[1] != nil {
+			t.Error("what was emitted is kept")
+		}
+		arrive(3)
+		hold()
+		s.rest(interrupted)
+		lost := fmt.Sprint(" 0 ", errNoResult)
+		if interrupted {
+			hold("13 3 <nil>")
+		} else {
+			hold("12"+lost, "13 3 <nil>", "14"+lost)
+		}
+	}
 }
 
 // TestSparse: what a power cut may leave behind the last result takes no memory.
@@ -624,6 +691,11 @@ func TestPlanRoute(t *testing.T) {
 
 // TestDifference: whatever in a plan is another, it is another plan.
 func TestDifference(t *testing.T) {
+	named, _ := sweep(2, 3)
+	if controllers, routes := named.Names(); len(controllers) != 2 || len(routes) != 3 ||
+		controllers[1] != named.Controllers[1].Name || routes[2] != named.Routes[2].Name {
+		t.Errorf("its controllers are %q, its routes %q", controllers, routes)
+	}
 	made := func() *Plan {
 		p, _ := sweep(2, 3)
 		p.Search, p.Shards = &Search{Kind: "pid", Seed: 1, Population: 8, Generations: 10}, 2
