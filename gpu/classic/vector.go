@@ -594,7 +594,6 @@ func (v *vector) launched(
 		!v.task.Shared {
 		return answered, err
 	}
-	l.Seeds = 0
 	return answered, v.start("lockstep_reset_shared", *l, true)
 }
 
