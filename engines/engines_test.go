@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,6 +85,9 @@ func TestLists(t *testing.T) {
 		}
 	}
 	others := Others()
+	if names := CheckedNames(); len(names) != len(Checked()) || names[1] != Checked()[1].Name {
+		t.Errorf("what every check runs is named %q", names)
+	}
 	if len(others) != len(Checked())-1 || others[0].Name != Checked()[1].Name {
 		t.Errorf("%d engines are held to the reference, of %d", len(others), len(Checked()))
 	}
@@ -302,5 +306,38 @@ func TestByName(t *testing.T) {
 		if got := strings.Join(Of(file), " "); got != want {
 			t.Errorf("%s is of %q, want %q", file, got, want)
 		}
+	}
+}
+
+// TestConfig: an engine that computes rollouts in parts has such as it is opened with, and takes
+// times if it is told to.
+func TestConfig(t *testing.T) {
+	c := config(t)
+	c.Chunk, c.Workers = 2, 1
+	for _, e := range Others() {
+		t.Run(e.Name, func(t *testing.T) {
+			for _, c.Timed = range []bool{false, true} {
+				s := e.ForTest(t, c)
+				cuts, ok := s.(interface{ Cuts() []int })
+				if !ok || !slices.Contains(cuts.Cuts(), c.Chunk) {
+					t.Errorf("%T does not cut its work into parts of %d", s, c.Chunk)
+				}
+				device, ok := s.(interface{ Stats() gpu.Stats })
+				if !ok {
+					break // nobody takes times
+				}
+				route := &lockstep.Route{Name: "r"}
+				for _, column := range route.Columns() {
+					*column = make([]float64, lockstep.MinRows)
+				}
+				jobs := []lockstep.Job{{Route: route, Policy: lockstep.Zero{}}}
+				options := lockstep.Options{Shortcuts: lockstep.CostOnly}
+				for _, r := range s.Simulate(t.Context(), jobs, options) {
+					if took := device.Stats().Upload; r.Err != nil || (took > 0) != c.Timed {
+						t.Errorf("timed %t: uploading took %v, %v", c.Timed, took, r.Err)
+					}
+				}
+			}
+		})
 	}
 }

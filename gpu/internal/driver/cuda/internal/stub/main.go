@@ -21,17 +21,22 @@ import (
 func main() {
 	kind := flag.String("kind", "loader", "loader or rest")
 	flag.Parse()
-	header, err := io.ReadAll(os.Stdin)
-	if err == nil {
-		out := bufio.NewWriter(os.Stdout)
-		if err = write(out, string(header), *kind); err == nil {
-			err = out.Flush()
-		}
-	}
-	if err != nil {
+	if err := run(os.Stdin, os.Stdout, *kind); err != nil {
 		fmt.Fprintln(os.Stderr, "stub:", err)
 		os.Exit(1)
 	}
+}
+
+func run(in io.Reader, out io.Writer, kind string) error {
+	header, err := io.ReadAll(in)
+	if err != nil {
+		return err
+	}
+	b := bufio.NewWriter(out)
+	if err := write(b, string(header), kind); err != nil {
+		return err
+	}
+	return b.Flush()
 }
 
 // function is a declaration.
