@@ -144,6 +144,51 @@ func TestMatMul(t *testing.T) {
 	})
 }
 
+// TestPack: an element stands in its panel's column, what no column fills is 0, and panels from one
+// on begin with that.
+func TestPack(t *testing.T) {
+	for _, shape := range [][2]int{{1, 1}, {3, 16}, {5, 17}, {2, 40}} {
+		k, n := shape[0], shape[1]
+		b := make([]float32, k*n)
+		for i := range b {
+			b[i] = float32(i + 1)
+		}
+		packed := Pack(b, k, n)
+		wide := (n + PanelWidth - 1) / PanelWidth * PanelWidth
+		for first := range wide / PanelWidth {
+			p := packed.Columns(first)
+			for row := range k {
+				for j := first * PanelWidth; j < wide; j++ {
+					want := float32(0)
+					if j < n {
+						want = b[row*n+j]
+					}
+					at := (j/PanelWidth-first)*p.Panel + row*p.Stride + j%PanelWidth
+					if got := p.Data[at]; got != want {
+						t.Fatalf("%d rows of %d, from panel %d on: [%d][%d] is %v, want %v", k, n,
+							first, row, j, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestPeak: what only measures says how many multiply-adds it has done: whole vectors, a thousand
+// times. Plain Go has none.
+func TestPeak(t *testing.T) {
+	for _, set := range Available() {
+		lanes := map[string]int{"avx512": 16, "avx2": 8, "neon": 4}[set.Name]
+		if lanes == 0 {
+			if set.Peak != nil {
+				t.Errorf("%s has a peak", set.Name)
+			}
+		} else if n := set.Peak(); n < 1000*lanes || n%(1000*lanes) != 0 {
+			t.Errorf("%s has done %d, want thousands of %d", set.Name, n, lanes)
+		}
+	}
+}
+
 // TestMatMulShapes comes by all remainders of rows, panels and k.
 func TestMatMulShapes(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))

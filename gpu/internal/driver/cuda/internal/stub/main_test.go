@@ -22,6 +22,7 @@ cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice,
     const void *srcHost, size_t ByteCount, CUstream hStream);
 CUresult cuArrays(const CUgraphNode * nodes, size_t sizes[ 4 ]);
 CUresult cuInit(unsigned int Flags);
+CUresult cuBehind(void);
 `
 	want := []function{
 		{"cuInit", "unsigned int Flags", "Flags"},
@@ -32,6 +33,7 @@ CUresult cuInit(unsigned int Flags);
 			"dstDevice, srcHost, ByteCount, hStream",
 		},
 		{"cuArrays", "const CUgraphNode * nodes, size_t sizes[ 4 ]", "nodes, sizes"},
+		{"cuBehind", "void", ""},
 	}
 	got, err := functions(header)
 	if err != nil {
