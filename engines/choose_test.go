@@ -326,10 +326,13 @@ type linearStepper struct {
 func weight(v int) float64 { return float64(v%13) - 6.5 }
 
 func (l linear) Reset(
-	_ context.Context, jobs []lockstep.Job, _ lockstep.Options,
+	_ context.Context, jobs []lockstep.Job, opts lockstep.Options,
 ) (lockstep.Stepper, error) {
 	if len(jobs) == 0 {
 		return nil, errors.New("a stepper of nothing")
+	}
+	if opts.Shortcuts != lockstep.CostOnly || !jobs[len(jobs)-1].Expected {
+		return nil, errors.New("more is computed than expected values of what costs")
 	}
 	*l.most = max(*l.most, len(jobs))
 	return &linearStepper{jobs: jobs}, nil
@@ -347,6 +350,11 @@ func (s *linearStepper) Step(_ context.Context, commands, lataccels []float64) e
 		all := []float64{commands[i], r.RollLataccel[t], r.VEgo[t], r.AEgo[t]}
 		all = append(all, state.Lataccel[t-lockstep.ContextLength:t]...)
 		all = append(all, state.Action[t-lockstep.ContextLength+1:t]...)
+		for _, u := range append([]float64{commands[i]}, state.Action...) {
+			if math.Abs(u) > lockstep.SteerMax {
+				return fmt.Errorf("a command of %v", u)
+			}
+		}
 		x := float64(r.Seed)
 		for v, value := range all {
 			x += weight(v) * value

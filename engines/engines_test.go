@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"lockstep"
+	batched "lockstep/batched/classic"
 	"lockstep/gpu"
 	"lockstep/internal/defaults"
 	"lockstep/internal/fileio"
@@ -72,10 +73,31 @@ func TestLists(t *testing.T) {
 	of := map[string]string{}
 	for _, e := range All() {
 		of[e.Name] = said(e.Want, e.Slow, e.Compiled)
+		if e.Missing == nil || e.New == nil {
+			t.Errorf("nobody says whether %s is here, or it cannot be made", e.Name)
+		}
 		if e.Compiled && !e.Slow || e.Compiled != (e.Folder == "gpu/internal/translate") {
 			t.Errorf("%s of %s: %s", e.Name, e.Folder, of[e.Name])
 		}
 	}
+	for _, m := range Classic().All() {
+		if m.New == nil {
+			t.Errorf("classic %s cannot be made", m.Name)
+		} else if e, err := m.New(3); m.Name == "batched" && e != (batched.Batched{Workers: 3}) {
+			t.Errorf("classic %s by three workers is %+v, %v", m.Name, e, err)
+		}
+		if got := said(m.Want, m.Slow, m.Compiled); got != of[m.Name] {
+			t.Errorf("classic %s %s; of tinyphysics it %s", m.Name, got, of[m.Name])
+		}
+		if m.Compiled != (m.Folder == "gpu/internal/translate") ||
+			!m.Compiled && filepath.Base(m.Folder) != "classic" {
+			t.Errorf("classic %s is of %s", m.Name, m.Folder)
+		}
+	}
+}
+
+// TestListed: what lists are made of the list, and that kernels have in common what they lack.
+func TestListed(t *testing.T) {
 	for _, p := range lockstep.Profiles() { // kernels have what they lack in common
 		for _, e := range All() {
 			of := gpu.Lacks(p) == nil
@@ -95,18 +117,6 @@ func TestLists(t *testing.T) {
 		t.Errorf("%d engines are in place of %d", len(All()), len(others))
 	} else if restore(); len(All()) <= len(others) {
 		t.Errorf("%d engines are put back", len(All()))
-	}
-	for _, m := range Classic().All() {
-		if m.New == nil {
-			t.Errorf("classic %s cannot be made", m.Name)
-		}
-		if got := said(m.Want, m.Slow, m.Compiled); got != of[m.Name] {
-			t.Errorf("classic %s %s; of tinyphysics it %s", m.Name, got, of[m.Name])
-		}
-		if m.Compiled != (m.Folder == "gpu/internal/translate") ||
-			!m.Compiled && filepath.Base(m.Folder) != "classic" {
-			t.Errorf("classic %s is of %s", m.Name, m.Folder)
-		}
 	}
 }
 
