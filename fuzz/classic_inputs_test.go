@@ -1,7 +1,10 @@
 package fuzz
 
 import (
+	"errors"
 	"fmt"
+	"math"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -102,9 +105,9 @@ func begun(t *testing.T, e classic.Maker, task classic.Task, r classic.Reset) cl
 	return v
 }
 
-// TestClassicInputsAreTheCallers: the arrays that a call is given are the caller's again when it
-// has returned. What is written there changes nothing of before, and is what the next call is
-// given, also at the same address: who trains writes weights where they lie.
+// TestClassicInputsAreTheCallers: the arrays that a call is given or answers with are the caller's
+// when it has returned. What is written there changes nothing of before, and is what the next call
+// is given, also at the same address: who trains writes weights where they lie.
 func TestClassicInputsAreTheCallers(t *testing.T) {
 	all := classicEngines(t)
 	inputTasks(t, func(t *testing.T, task classic.Task) {
@@ -120,14 +123,18 @@ func inputsAreTheCallers(
 ) {
 	given := reset()
 	v, kept := begun(t, e, task, given), begun(t, e, task, reset())
-	for i := range given.Low {
-		given.Low[i] = task.High[i]
-	}
-	for i := range given.High {
-		given.High[i] = task.High[i]
-	}
-	for i := range given.Seeds {
-		given.Seeds[i] = 1
+	scribble(reflect.ValueOf(given))
+	both := func(round int, policy, fresh classic.Policy) {
+		t.Helper()
+		got, want := runOnce(t, v, task, policy), runOnce(t, kept, task, fresh)
+		compareRuns(t, fmt.Sprintf("%s, run %d", what, round), got, want)
+		if round%2 == 1 {
+			if err := errors.Join(v.Restore(got.end), kept.Restore(want.end)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		scribble(reflect.ValueOf(got.record))
+		scribble(reflect.ValueOf(got.end))
 	}
 	network, noise := networkOf(task), []float32{-2, 2}
 	network.Noise = noise
@@ -140,18 +147,41 @@ func inputsAreTheCallers(
 				fresh.Layers[i].Weights[k] = l.Weights[k]
 			}
 		}
-		compareRuns(t, fmt.Sprintf("%s, run %d", what, round),
-			runOnce(t, v, task, classic.Policy{Network: network}),
-			runOnce(t, kept, task, classic.Policy{Network: fresh}))
+		both(round, classic.Policy{Network: network}, classic.Policy{Network: fresh})
 		noise[0]--
 	}
 	keys := [2]uint64{1, 1}
-	for round := range uint64(3) {
-		keys[0], keys[1] = round, round
+	for round := range 3 {
+		keys[0], keys[1] = uint64(round), uint64(round)
 		fresh := keys[1]
-		compareRuns(t, fmt.Sprintf("%s, uniform run %d", what, round),
-			runOnce(t, v, task, classic.Policy{Uniform: &keys[0]}),
-			runOnce(t, kept, task, classic.Policy{Uniform: &fresh}))
+		both(3+round, classic.Policy{Uniform: &keys[0]}, classic.Policy{Uniform: &fresh})
+	}
+}
+
+// scribble writes another number into each element of all slices that are in a value.
+func scribble(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		scribble(v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			scribble(v.Field(i))
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			switch x := v.Index(i); {
+			case x.CanFloat():
+				x.SetFloat(math.NaN())
+			case x.CanInt():
+				x.SetInt(x.Int() ^ 1)
+			case x.CanUint():
+				x.SetUint(^x.Uint())
+			case x.Kind() == reflect.Bool:
+				x.SetBool(!x.Bool())
+			default:
+				scribble(x)
+			}
+		}
 	}
 }
 

@@ -22,8 +22,8 @@ func TestMain(m *testing.M) {
 // beat is a script that writes to a file itself, and ends some seconds later.
 const beat = `for i in $(seq 100); do echo beat >> "$0"; sleep 0.05; done`
 
-// TestOrphans: what Command has started ends with who started it, also if that one is killed and can
-// end nobody.
+// TestOrphans: what Command has started ends with who started it, also if that one is killed and
+// can end nobody.
 func TestOrphans(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "beats")
 	parent := exec.CommandContext(t.Context(), os.Args[0])

@@ -2,6 +2,7 @@ package testlog
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -184,46 +185,56 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// TestWorseLater: whatever an earlier log says of a test, that it fails in a later one is told.
-func TestWorseLater(t *testing.T) {
-	for _, before := range [][]string{{"pass"}, {"skip", noAssets}, {"fail", "a bit"}, nil} {
+// TestMerge: of whatever an earlier log says of a test, a later one takes the place if it was not
+// run, is told beside it if it failed now, and counts for nothing else. A test that is new is
+// there.
+func TestMerge(t *testing.T) {
+	skipped, failed := []string{"skip", noAssets}, []string{"fail", "two bits"}
+	for _, c := range []struct {
+		before, later []string // how it ended, and what it said
+		want          string
+	}{
+		{nil, []string{"pass", ""}, "passed"},
+		{nil, failed, "failed two bits"},
+		{[]string{"pass", ""}, []string{"pass", ""}, "passed"},
+		{[]string{"pass", ""}, skipped, "passed"},
+		{[]string{"pass", ""}, failed, "passed, failed two bits"},
+		{skipped, []string{"pass", ""}, "passed"},
+		{skipped, failed, "failed two bits"},
+		{[]string{"fail", "a bit"}, []string{"pass", ""}, "failed a bit"},
+		{[]string{"fail", "a bit"}, failed, "failed a bit, failed two bits"},
+	} {
 		lines := [][4]string{{"m/a", "TestOther", "pass"}}
-		if before != nil {
-			ended := append(before, "") // and what it said, if anything
-			lines = append(lines, [4]string{"m/a", "TestIt", ended[0], ended[1]})
+		if c.before != nil {
+			lines = append(lines, [4]string{"m/a", "TestIt", c.before[0], c.before[1]})
 		}
-		later := logOf(t, [4]string{"m/a", "TestIt", "fail", "two bits"})
+		later := logOf(t, [4]string{"m/a", "TestIt", c.later[0], c.later[1]})
 		all, _, err := ReadFiles("", logOf(t, lines...), later)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.ContainsFunc(all, func(c verdict.CheckCase) bool {
-			return c.Name == "TestIt" && c.Outcome == verdict.Failed &&
-				strings.Contains(c.Message, "two bits")
-		}) {
-			t.Errorf("%v before, and then it fails: %+v", before, all)
+		var got []string
+		for _, one := range all {
+			if one.Name == "TestIt" {
+				got = append(got, strings.TrimSpace(fmt.Sprint(one.Outcome, " ", one.Message)))
+			}
+		}
+		if got := strings.Join(got, ", "); got != c.want || all[0].Name != "TestOther" {
+			t.Errorf("%v, and then %v: %q, want %q; %+v", c.before, c.later, got, c.want, all)
 		}
 	}
 }
 
-// TestMerge: what a later log says of what ran before counts if it failed, and only what lacks
-// something is to be run where that is.
-func TestMerge(t *testing.T) {
-	of := func(name, outcome string) verdict.CheckCase {
-		return verdict.CheckCase{Class: "m", Name: name, Outcome: outcome}
+// TestNotRun: only what lacks something is to be run where that is.
+func TestNotRun(t *testing.T) {
+	of := func(name, outcome, lacks string) verdict.CheckCase {
+		return verdict.CheckCase{Class: "m", Name: name, Outcome: outcome, Lacks: lacks}
 	}
-	before := []verdict.CheckCase{of("A", verdict.Passed), of("B", verdict.Passed)}
-	later := []verdict.CheckCase{of("A", verdict.Passed), of("B", verdict.Failed),
-		of("C", verdict.Passed)}
-	want := []verdict.CheckCase{before[0], before[1], later[1], later[2]}
-	if d := cmp.Diff(want, merge(before, later)); d != "" {
-		t.Error(d)
-	}
-	lacks := of("D", verdict.NotRun)
-	lacks.Lacks = "gpu"
-	odd := of("E", verdict.Failed)
-	odd.Lacks = "gpu"
-	got := NotRun([]verdict.CheckCase{of("A", verdict.NotRun), lacks, odd, before[0]})
+	lacks := of("D", verdict.NotRun, "gpu")
+	got := NotRun([]verdict.CheckCase{
+		of("A", verdict.NotRun, ""), lacks, of("E", verdict.Failed, "gpu"),
+		of("B", verdict.Passed, ""),
+	})
 	if d := cmp.Diff(map[string][]verdict.CheckCase{"gpu": {lacks}}, got); d != "" {
 		t.Error(d)
 	}
