@@ -401,6 +401,9 @@ func (w *ptxWriter) instruction(o operation, operands string, line int) (string,
 	b.WriteString("{ ")
 	for i, kind := range from {
 		t := o.kind(kind)
+		if err := w.takes(o, kind, args[1+i]); err != nil {
+			return "", err
+		}
 		value, err := w.value(args[1+i], t)
 		if err != nil {
 			return "", err
@@ -408,10 +411,49 @@ func (w *ptxWriter) instruction(o operation, operands string, line int) (string,
 		fmt.Fprintf(&b, "const %s %c = %s; ", cpp[t], "abce"[i], value)
 	}
 	t := o.kind(rune(to[0]))
+	if err := w.takes(o, rune(to[0]), args[0]); err != nil {
+		return "", err
+	}
 	end, err := w.assign(args[0], t, "d")
 	semantics := o.filled(map[string]string{"T": cpp[o.t], "at": strconv.Itoa(line)})
 	fmt.Fprintf(&b, "%s %s; %s }", cpp[t], semantics, end)
 	return b.String(), err
+}
+
+// takes refuses an operand of an operation that has no memory and no halves, where ptxas does: a
+// register of another size or type, of which a conversion alone may have a wider one, and what mov
+// alone reads.
+func (w *ptxWriter) takes(o operation, kind rune, text string) error {
+	t := o.kind(kind)
+	if kind == 'u' {
+		t = o.t // such as b32, which takes any register of its size
+	}
+	have, register := w.registers[text]
+	_, place := w.places[text]
+	move := strings.HasPrefix(o.opcode, "mov")
+	switch {
+	case register:
+		wide := strings.HasPrefix(o.opcode, "cvt") && size(have) > size(t)
+		point := (have[0] == 'f') != (t[0] == 'f') && have[0] != 'b' && t[0] != 'b'
+		if size(have) != size(t) && !wide || point {
+			return fmt.Errorf("%s is a register of type %s, want one of %s", text, have, t)
+		}
+	case special[text] != "":
+		if !move || t != "u32" {
+			return fmt.Errorf("%s is for mov.u32 alone", text)
+		}
+	case place || slices.Contains(w.module.shared, text):
+		if !move || t[0] != 'u' {
+			return fmt.Errorf("%s is an address, which is for mov to registers of integers", text)
+		}
+	case text == "_":
+		if t != "pred" {
+			return fmt.Errorf("only a predicate may be left out, and this is %s", t)
+		}
+	case strings.ContainsAny(text, "_oO"):
+		return fmt.Errorf("no number or register: %s", text)
+	}
+	return nil
 }
 
 // kind is the type for which a letter in the table stands.
@@ -453,9 +495,8 @@ func (w *ptxWriter) value(text, t string) (string, error) {
 		return "f32(0x" + digits + "u)", nil
 	case t == "f64" && strings.HasPrefix(lower, "0d") && len(digits) == 16:
 		return "f64(0x" + digits + "ull)", nil
-	case t == "pred" && (text == "0" || text == "1" || text == "-1"):
-		return text + " != 0", nil
 	}
+	// Of predicates a number is true unless it is 0: ptxas makes 2 and 1 << 32 true.
 	if n, err := strconv.ParseInt(text, 0, 64); err == nil && t[0] != 'f' {
 		return fmt.Sprintf("(%s)0x%xull", cpp[t], uint64(n)), nil
 	}
