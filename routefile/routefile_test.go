@@ -92,7 +92,7 @@ func TestReadNumbers(t *testing.T) {
 	differ := [5]int{}
 	for _, form := range []lockstep.CSV{lockstep.CSV2, lockstep.CSVExact} {
 		l := routefile.Loader{Profile: lockstep.Profile{CSV: form}, SeedPrefix: "elsewhere/"}
-		r, err := l.Read(strings.NewReader(text), "routes/a.csv")
+		r, err := l.Read(strings.NewReader(text), "routes/a b.CSV")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,9 +114,9 @@ func TestReadNumbers(t *testing.T) {
 				t.Errorf("%v: %v", l.Profile, err)
 			}
 		}
-		seed := lockstep.Seed("elsewhere/a.csv")
-		if r.Name != "a" || r.Seed != seed {
-			t.Errorf("name %s, seed %d, want a, %d", r.Name, r.Seed, seed)
+		seed := lockstep.Seed("elsewhere/a b.CSV")
+		if r.Name != "a b" || r.Seed != seed {
+			t.Errorf("name %s, seed %d, want a b, %d", r.Name, r.Seed, seed)
 		}
 		want := lockstep.Draws(seed, rows-lockstep.ContextLength)
 		if err := simtest.Same("draws", r.Draws, want); err != nil {

@@ -236,8 +236,19 @@ func TestWriteRefuses(t *testing.T) {
 	if entries, _ := os.ReadDir(dir); !errors.Is(err, context.Canceled) || len(entries) != 2 {
 		t.Errorf("stopped after 2 routes: %v, %d files", err, len(entries))
 	}
-	file := filepath.Join(dir, FileName(0))
-	if err := Write(t.Context(), file, Options{NumRoutes: 1}); err == nil {
+	first := filepath.Join(dir, FileName(0))
+	for _, at := range []int{0, len(header), len(Route(0, 0)) - 2} {
+		other := Route(0, 0)
+		other[at] ^= 1 // as long, and one bit of it is another
+		if err := os.WriteFile(first, other, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := Write(t.Context(), dir, Options{NumRoutes: 1}); err == nil ||
+			!strings.Contains(err.Error(), "other bytes") {
+			t.Errorf("a file whose byte %d is another is taken for the route's: %v", at, err)
+		}
+	}
+	if err := Write(t.Context(), first, Options{NumRoutes: 1}); err == nil {
 		t.Error("a file as folder: no error")
 	}
 }

@@ -96,16 +96,52 @@ func (s *suite) counted(opts lockstep.Options) {
 }
 
 // batchPolicies: of one policy for several jobs no state may be shared; batch controllers
-// are made for all of the jobs, steer them as if each had its own, and are closed once.
+// are made for all of the jobs, steer them as if each had its own, and are closed once: where
+// rollouts run through, and where they are in step.
 func (s *suite) batchPolicies() {
 	jobs := s.some()
 	jobs = append(jobs, jobs[0])
-	left := map[*lockstep.Route]int{} // jobs more than controllers
 	for i := range jobs {
 		jobs[i].Policy = weave
-		left[jobs[i].Route]++
 	}
 	want := s.hold(jobs, brief)
+	s.watchBatch("", jobs, want, func(jobs []lockstep.Job) []*rollout {
+		return s.good(jobs, brief)
+	})
+	if sim, ok := s.sim.(lockstep.StepSimulator); ok {
+		s.watchBatch(", in step", jobs, want, func(jobs []lockstep.Job) []*rollout {
+			return s.inStep(sim, jobs)
+		})
+	}
+}
+
+// inStep runs jobs that steer themselves step by step.
+func (s *suite) inStep(sim lockstep.StepSimulator, jobs []lockstep.Job) []*rollout {
+	all, order := observed(jobs)
+	s.within(1, func() error {
+		p, err := sim.Reset(context.Background(), order, brief)
+		if err != nil {
+			return err
+		}
+		none := make([]float64, len(jobs))
+		for err == nil && !p.Done() {
+			err = p.Step(context.Background(), none, none)
+		}
+		results, failed := p.Results(context.Background())
+		for i, r := range results {
+			all[i].result = r
+		}
+		p.Close() // says what these controllers' Close did
+		return errors.Join(err, failed, p.Close())
+	})
+	return all
+}
+
+// watchBatch runs jobs in some way, steered by batch controllers that are watched.
+func (s *suite) watchBatch(
+	how string, jobs []lockstep.Job, want []*rollout, run func([]lockstep.Job) []*rollout,
+) {
+	left := map[*lockstep.Route]int{} // jobs more than controllers
 	var mutex sync.Mutex
 	var all []*watched
 	policy := &lockstep.Batch{
@@ -122,25 +158,27 @@ func (s *suite) batchPolicies() {
 			return w, nil
 		},
 	}
+	jobs = slices.Clone(jobs)
 	for i := range jobs {
 		jobs[i].Policy = policy
+		left[jobs[i].Route]++
 	}
-	for i, r := range s.good(jobs, brief) {
-		s.same(r, want[i], "job %d, steered by a batch controller", i)
+	for i, r := range run(jobs) {
+		s.same(r, want[i], "job %d, steered by a batch controller%s", i, how)
 	}
 	for _, w := range all {
 		if w.fault != nil {
-			s.fatalf("batch controller: %w", w.fault)
+			s.fatalf("batch controller%s: %w", how, w.fault)
 		}
 		if n := w.closed.Load(); n != 1 {
-			s.errorf("a batch controller was closed %d times, want once", n)
+			s.errorf("a batch controller%s was closed %d times, want once", how, n)
 		}
 	}
 	for route, n := range left {
 		if n != 0 {
 			s.errorf(
-				"route %s is in %d jobs more than batch controllers were made for it", route.Name,
-				n,
+				"route %s is in %d jobs%s more than batch controllers were made for it",
+				route.Name, n, how,
 			)
 		}
 	}
