@@ -3,6 +3,7 @@ package parity
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -110,6 +111,44 @@ func TestCaseRefused(t *testing.T) {
 	var none whole
 	if err := none.Load(path+"x", &none); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("of no file: %v", err)
+	}
+}
+
+// TestCheckEachResult: each field of each rollout's result is held to what was kept.
+func TestCheckEachResult(t *testing.T) {
+	s := &schema.Schema{
+		Key:     []string{"route"},
+		Outcome: schema.Outcome{Name: "costs", Elements: []string{"a", "b"}},
+	}
+	var tasks []RolloutTask
+	results := func() (all []CaseResult) {
+		for i := range 3 {
+			all = append(all, CaseResult{Steps: 3, Hash: 4, Outcome: []Float{0, Float(i)}})
+		}
+		return all
+	}
+	for i := range 3 {
+		tasks = append(tasks, RolloutTask{Rollout: trace.Rollout{Key: []string{fmt.Sprint(i)}}})
+	}
+	for i := range tasks {
+		for name, change := range map[string]func(*CaseResult){
+			"a step more":      func(r *CaseResult) { r.Steps++ },
+			"a step less":      func(r *CaseResult) { r.Steps-- },
+			"another hash":     func(r *CaseResult) { r.Hash ^= 1 << 63 },
+			"an error":         func(r *CaseResult) { r.Error = true },
+			"the other zero":   func(r *CaseResult) { r.Outcome[0] = Float(math.Copysign(0, -1)) },
+			"the last number":  func(r *CaseResult) { r.Outcome[1] += 0x1p-50 },
+			"one number less":  func(r *CaseResult) { r.Outcome = r.Outcome[:1] },
+			"a NaN":            func(r *CaseResult) { r.Outcome[0] = Float(math.NaN()) },
+			"no number at all": func(r *CaseResult) { r.Outcome = nil },
+		} {
+			changed := results()
+			change(&changed[i])
+			for _, sides := range [][2][]CaseResult{{results(), changed}, {changed, results()}} {
+				_, err := CheckResults(s, tasks, sides[0], sides[1])
+				simtest.Refused(t, name, err, fmt.Sprint("route ", i))
+			}
+		}
 	}
 }
 

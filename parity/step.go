@@ -73,6 +73,8 @@ func (p *pairing) step(want, got *schema.Step) {
 		case stands:
 			w.standing(i, from)
 		}
+	}
+	for i := range w.s.Stages { // now, since steps before this one are not it
 		w.remember(i)
 	}
 	if !w.judged {
