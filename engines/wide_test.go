@@ -84,6 +84,34 @@ func collectsWhatItSees(
 	}
 }
 
+// manyPlaces: more places than an engine looks at together are observed as few are, each in its
+// row, and of one with NaN among the last the step is named.
+func manyPlaces(t *testing.T, s lockstep.Collector, e *lockstep.Experience) {
+	t.Helper()
+	n, size := e.Steps(0), e.Inputs()
+	few, all := make([]float32, n*size), make([]float32, (1<<12+5)*size)
+	places, want := make([]lockstep.Place, len(all)/size), make([]float32, 0, len(all))
+	if err := s.Observe(e, nil, few); err != nil {
+		t.Fatal(err)
+	}
+	for i := range places {
+		places[i].Step = 7 * (i + i/100) % n
+		want = append(want, few[places[i].Step*size:][:size]...)
+	}
+	if err := s.Observe(e, places, all); err != nil {
+		t.Fatal(err)
+	}
+	if err := simtest.SameBits("observations of many places", all, want); err != nil {
+		t.Error(err)
+	}
+	known := e.Lataccel[3]
+	defer func() { e.Lataccel[3] = known }()
+	e.Lataccel[3] = math.NaN()
+	clear(places)
+	places[len(places)-2].Step = 4
+	simtest.Refused(t, "NaN at one of the last places", s.Observe(e, places, all), "step 104: ")
+}
+
 // TestWideNaN: what a network sees and is NaN ends its rollout where the reference ends it, in
 // the reference's words: an element that is declared, and any of the observation that is not, if
 // one of its elements is declared. What nobody sees ends nothing.
@@ -148,6 +176,7 @@ func TestWideNaN(t *testing.T) {
 			if err != nil || first.Results[0].Err != nil {
 				t.Fatal(err, first.Results[0].Err)
 			}
+			manyPlaces(t, s, first)
 			first.Jobs[0].Route, first.Lataccel[3] = past, math.NaN()
 			for _, x := range []struct {
 				places []lockstep.Place
