@@ -51,11 +51,26 @@ func (s *suite) nothing() {
 	s.run(context.Background(), []lockstep.Job{}, brief)
 }
 
-// results: each job has one result, its own, also where jobs are equal.
+// results: each job has one result, its own, also where jobs are equal, and when others are run.
 func (s *suite) results() {
 	jobs := s.some()
 	jobs = append(jobs, jobs[0], jobs[3], jobs[0])
-	s.hold(jobs, brief)
+	first := s.hold(jobs, brief)
+	kept := make([]lockstep.Trajectory, len(first))
+	for i, r := range first {
+		kept[i] = *r.result.Trajectory
+		for _, column := range []*[]float64{&kept[i].Target, &kept[i].Lataccel, &kept[i].Action} {
+			*column = slices.Clone(*column)
+		}
+	}
+	others := slices.Clone(jobs)
+	slices.Reverse(others)
+	s.good(others, brief)
+	for i, r := range first {
+		if err := trajectoryDiffers(r.result.Trajectory, &kept[i]); err != nil {
+			s.errorf("job %d of %d, after another call: %w", i, len(jobs), err)
+		}
+	}
 	s.hold(jobs, lockstep.Options{Shortcuts: lockstep.CostOnly})
 }
 

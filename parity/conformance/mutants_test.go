@@ -846,6 +846,18 @@ var mutants = []mutant{
 			return func(func(int, lockstep.Result) bool) { time.Sleep(20 * time.Second) }
 		}
 	}, "nothing", "does not end within"},
+	{"a trajectory that the next call writes to", func(w *wrapper, sim lockstep.Simulator) {
+		rooms := map[int][]float64{}
+		results(
+			func(_ []lockstep.Job, _ lockstep.Options, i int, r lockstep.Result) lockstep.Result {
+				if t := r.Trajectory; t != nil {
+					rooms[i] = append(rooms[i][:0], t.Lataccel...)
+					t.Lataccel = rooms[i]
+				}
+				return r
+			},
+		)(w, sim)
+	}, "results", "after another call: stage trajectory's lataccel, index "},
 }
 
 // TestMutants: every fault is found by the check that is named with it, which says
