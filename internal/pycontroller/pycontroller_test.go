@@ -781,6 +781,8 @@ class Controller(BaseController):
             self.v = int(state.v_ego)
         if self.n == 5 and self.v % 43 == 9:
             raise ValueError("route %d" % self.v)
+        if self.n == 6 and self.v == 20:
+            np.random.random()
         if self.n == 7 and self.v == 60:
             os._exit(3)
         return float(self.v)
@@ -795,6 +797,8 @@ class Controller(BaseController):
 		switch {
 		case i == 5 || i == 43+5 || i == 86+5:
 			wantStep, want = first, "the sixth of a process"
+		case i == 20:
+			wantStep, want = first+6, "update changed np.random's global stream"
 		case i%43 == 9:
 			wantStep, want = first+5, fmt.Sprintf("route %d\n", i)
 		case 43 <= i && i < 86:
@@ -810,6 +814,35 @@ class Controller(BaseController):
 			t.Errorf("route %d: step %d, want %d: %v", i, o.step, wantStep, o.err)
 		}
 	}
+}
+
+// TestHalfStarted: of a chunk of which one process cannot be started the others are free again.
+func TestHalfStarted(t *testing.T) {
+	c := start(t, preamble+`
+import os
+for k in range(9):  # one process after the other, whichever is first
+    try:
+        open(os.path.join(os.path.dirname(__file__), "started%d" % k), "x").close()
+        break
+    except FileExistsError:
+        pass
+if k == 2:
+    os._exit(3)
+class Controller(BaseController):
+    def update(self, *args, **named):
+        return 0.0
+`, func(o *Options) { o.Workers = 8 })
+	_, err := c.Policy().New(testRoutes(130, 145))
+	contains(t, err, "the Python process has ended: exit status 3")
+	if n := len(c.all); n != 2 {
+		t.Errorf("%d processes, want 2", n)
+	}
+	for _, busy := range c.all {
+		if busy {
+			t.Error("a process steers routes of nobody")
+		}
+	}
+	mustDrive(t, c, testRoutes(130, 145))
 }
 
 // answers are Python expressions that a controller returns. Those without an

@@ -394,10 +394,14 @@ def test_pictures_of_neighbours(mode):
             for envs in (ours, theirs):
                 envs.reset(options={"reset_mask": mask})
             same(f"reset of some before step {k}")
-        actions = np.array([[-1.0], [0.5], [9.0]], np.float32) * (1 - k % 3)
+        actions = np.array([[-1.0], [0.5], [9.0]], np.float32) * (2 - k % 3)
         for envs in (ours, theirs):
             envs.step(actions)
         same(f"step {k}")
+    ours.restore(ours.snapshot())
+    for env in theirs.envs:  # a state that was not stepped to
+        env.unwrapped.last_u = None
+    same("restored")
     for envs in (ours, theirs):
         envs.close()
 
