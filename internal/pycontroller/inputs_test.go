@@ -15,10 +15,11 @@ import (
 // TestInputs: what a controller reads beside its source is known, by its content, and is the same
 // for all processes of a run.
 func TestInputs(t *testing.T) {
-	const gain, late, module = "0.25\n", "0.5\n", "factor = 1\n"
+	const gain, late, module, more = "0.25\n", "0.5\n", "factor = 1\n", "extra = 0\n"
 	dir := write(t, map[string]string{
 		"gain.txt": gain, "late.txt": late, "unread.txt": "",
 		filepath.Join("lib", "other.py"): module,
+		filepath.Join("lib", "more.py"):  more,
 		"c.py": `import os, sys, tempfile
 from lib.other import factor
 here = os.path.dirname(os.path.abspath(__file__))
@@ -26,10 +27,11 @@ gain = float(open(os.path.join(here, "gain.txt")).read())
 open(os.devnull).close()
 class Controller:
     def update(self, target_lataccel, current_lataccel, state, future_plan):
+        from lib.more import extra  # later than the file
         # What it writes is no input.
         with open(os.path.join(here, "own.txt"), "a") as f: f.write("x")
         open(os.path.join(here, "own.txt")).close()
-        return gain * factor + float(open(os.path.join(here, "late.txt")).read())
+        return extra + gain * factor + float(open(os.path.join(here, "late.txt")).read())
 `})
 	put := func(name, text string) {
 		t.Helper()
@@ -75,6 +77,7 @@ class Controller:
 		"late.txt":                       late,
 		"gain.txt":                       gain,
 		filepath.Join("lib", "other.py"): module,
+		filepath.Join("lib", "more.py"):  more,
 	} {
 		put(name, strings.Replace(text, "=", "=  ", 1)+" ")
 		c.mu.Lock()
