@@ -1,8 +1,10 @@
 """Whole rollouts: the recordings of Python's program, forms of controllers, bad input."""
 
 import csv
+import hashlib
 import math
 import os
+import struct
 
 import lockstep
 import numpy as np
@@ -123,6 +125,23 @@ def test_means_are_those_of_columns():
         for i in range(3):
             numbers = np.array([x if x == x else 0.0 for x in costs[k, :, i].tolist()])
             assert mean[k, i] == numbers.sum() / np.count_nonzero(numbers)
+
+
+def test_the_hash_is_of_every_bit():
+    """Of all costs as float64, in their order, whatever lies how in memory."""
+    costs = np.random.default_rng(3).uniform(1, 300, (2, 4, 3))
+
+    def sha256(of):
+        return lockstep.Result(["a", "b"], list("wxyz"), of).sha256
+
+    bits = struct.pack("<24d", *costs.ravel().tolist())
+    assert sha256(costs) == sha256(np.asfortranarray(costs)) == hashlib.sha256(bits).hexdigest()
+    seen = {sha256(costs)}
+    for place in np.ndindex(costs.shape):
+        changed = costs.copy()
+        changed[place] = np.nextafter(changed[place], 0)
+        seen.add(sha256(changed))
+    assert len(seen) == 1 + costs.size
 
 
 def test_a_function_sees_what_a_controller_of_the_challenge_sees(sim, routes, tmp_path):
