@@ -5,6 +5,7 @@ import itertools
 import lockstep
 import numpy as np
 import pytest
+from test_envs import rewarded
 
 
 def layers(seed=1, hidden=32, scale=0.3):
@@ -67,6 +68,13 @@ def test_collect(sim, short_routes, network):
     assert data.steps.tolist() == [rows - 100 for rows in short_routes.rows] * 3
     assert (data.raw[0, :4] != data.raw[n, :4]).all()  # samples differ
     assert -data.reward.sum(axis=1, dtype=np.float64) == pytest.approx(data.costs[:, 2], rel=1e-5)
+    for row, steps in enumerate(data.steps.tolist()):
+        route = short_routes[row % n]
+        target, before = route.target_lataccel[100 : 100 + steps], route.target_lataccel[99]
+        want = list(rewarded(target.tolist(), data.lataccel[row, :steps].tolist(), float(before)))
+        assert data.reward[row, :steps].tolist() == np.float32(want).tolist(), row
+        for array in (data.raw, data.softplus, data.reward, data.lataccel, data.action):
+            assert not array[row, steps:].any()
     again = sim.collect(network, short_routes, samples=3, seed=9)
     other = sim.collect(network, short_routes, samples=3, seed=10)
     assert data.raw.tobytes() == again.raw.tobytes()
