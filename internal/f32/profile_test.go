@@ -11,6 +11,26 @@ import (
 	"lockstep/internal/simtest"
 )
 
+// TestNamed: a set is found by its name, the first and fastest without one, and where there is none
+// it is said which there are.
+func TestNamed(t *testing.T) {
+	all, names := Available(), []string{}
+	for _, k := range all {
+		names = append(names, k.Name)
+		if got, err := Named(k.Name); err != nil || got != k {
+			t.Errorf("%s: %v, %v", k.Name, got, err)
+		}
+	}
+	if got, err := Named(""); err != nil || got != all[0] || Best() != all[0] ||
+		all[len(all)-1] != Go {
+		t.Errorf("the best of %q is %v, %v", names, got, err)
+	}
+	want := `no kernels "sse" here, only ` + strings.Join(names, ", ")
+	if _, err := Named("sse"); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
 // TestFor: what a profile decides is in each of its forms what the form's name says, of the set's
 // kernels where it has one for it, and no part of a profile decides another's.
 func TestFor(t *testing.T) {
