@@ -197,7 +197,7 @@ func aloneBuffers(task classic.Task) (all []classic.Transition) {
 	} {
 		var only classic.Transition
 		whole := classic.NewTransition(task)
-		fillWith(whole.Final, untouched)
+		copy(whole.Final, slices.Repeat([]float32{untouched}, len(whole.Final)))
 		take(&only, &whole)
 		all = append(all, only)
 	}

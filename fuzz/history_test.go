@@ -780,15 +780,17 @@ func (h *history) roll() {
 		)
 	}
 	steps = l.Index() - index // or where the last rollout failed
-	want := make([]float64, m)
+	want, last := make([]float64, m), make([]float64, m)
 	for i := range want {
 		want[i] = float64(i)
 	}
 	for s := range steps {
 		l.enter(h, index+s, running, commands[s*m:(s+1)*m], lataccels[s*m:(s+1)*m])
+		clear(last)
 		for i := range running {
 			if running[i] {
-				want[i] += l.fates[i].cost(index + s)
+				last[i] = l.fates[i].cost(index + s)
+				want[i] += last[i]
 				failed[i] = failed[i] || math.IsNaN(lataccels[s*m+i])
 			}
 			running[i] = running[i] && !failed[i] && index+s+1 < l.jobs[i].End(l.opts.Shortcuts)
@@ -796,12 +798,18 @@ func (h *history) roll() {
 	}
 	for i := range costs {
 		if l.Err(i) != nil {
-			want[i] = math.NaN()
+			want[i], last[i] = math.NaN(), math.NaN()
 		}
 		if !schema.Equal(costs[i], want[i]) {
 			h.Fatalf(
 				"%s, rollout %d, %d steps from %d: they cost %v, want %v", l.engine.name, i, steps,
 				index, costs[i], want[i],
+			)
+		}
+		if got := l.Cost(i); steps > 0 && !schema.Equal(got, last[i]) {
+			h.Fatalf(
+				"%s, rollout %d, the last of %d steps from %d: it cost %v, want %v", l.engine.name,
+				i, steps, index, got, last[i],
 			)
 		}
 	}

@@ -67,7 +67,7 @@ func (r *rollouts) CanRoll() bool {
 }
 
 // Roll computes steps in one launch: commands and costs go up, and how the rollouts stand
-// comes down.
+// and stood after each step comes down.
 func (r *rollouts) Roll(step int, commands, costs, lataccels []float64) error {
 	b := r.batch
 	ctx := context.Background()
@@ -75,7 +75,7 @@ func (r *rollouts) Roll(step int, commands, costs, lataccels []float64) error {
 		const float = unsafe.Sizeof(float64(0))
 		var all arrays
 		up, partial := all.place(len(commands), float), all.place(len(costs), float)
-		path := all.place(len(lataccels), float)
+		path := all.place(len(commands), float)
 		room, err := c.take(all.end, all.end)
 		if err != nil {
 			return err
@@ -90,9 +90,7 @@ func (r *rollouts) Roll(step int, commands, costs, lataccels []float64) error {
 		defer func() { k.Commands, k.Partial, k.Path = own, 0, 0 }()
 		k.End = int64(step + len(commands)/len(costs))
 		k.Commands, k.Partial = room.device+driver.Pointer(up), room.device+driver.Pointer(partial)
-		if lataccels != nil {
-			k.Path = room.device + driver.Pointer(path)
-		}
+		k.Path = room.device + driver.Pointer(path)
 		r.begun, r.restored = true, 0
 		if err := b.launch(true); err != nil {
 			return err
@@ -104,13 +102,14 @@ func (r *rollouts) Roll(step int, commands, costs, lataccels []float64) error {
 			return err
 		}
 		b.last = slices.Clone(b.statuses())
+		after := view[float64](room.host[path:], len(commands))
 		for j, t := range r.tasks {
-			if end := min(int(k.End), t.end); end > step {
-				r.lataccel[j][end-1] = b.last[j].Value
+			for s := step; s < min(int(k.End), t.end); s++ {
+				r.lataccel[j][s] = after[(s-step)*len(r.tasks)+j]
 			}
 		}
 		copy(costs, view[float64](room.host[partial:], len(costs)))
-		copy(lataccels, view[float64](room.host[path:], len(lataccels)))
+		copy(lataccels, after)
 		return c.give(room)
 	})
 }

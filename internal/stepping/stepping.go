@@ -486,9 +486,9 @@ func (s *Stepper) Roll(ctx context.Context, commands, costs, lataccels []float64
 	return nil
 }
 
-// Cost is what the last step of a rollout cost.
+// Cost is what the last step of a rollout cost of which the host knows.
 func (s *Stepper) Cost(rollout int) float64 {
-	step := s.step - 1
+	step := s.known - 1
 	switch {
 	case s.errs[rollout] != nil:
 		return math.NaN()
