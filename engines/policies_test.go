@@ -252,7 +252,8 @@ func TestPolicies(t *testing.T) {
 }
 
 // TestManyNetworks: more networks than an engine keeps at hand steer side by side, each a rollout
-// of its own, and some of them another.
+// of its own, and some of them another: of several widths, with ReLU and tanh behind the first
+// layer.
 func TestManyNetworks(t *testing.T) {
 	c := config(t)
 	c.Workers = 1
@@ -263,10 +264,16 @@ func TestManyNetworks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x := 0.25 * float32(k-18)
-		network, err := lockstep.NewSeeing(sees, []lockstep.Layer{{
-			Inputs: 2, Outputs: 2, Weights: []float32{x, 0.5, -x, 0.25}, Bias: make([]float32, 2),
-		}}, lockstep.DefaultScale)
+		bent := lockstep.Layer{Inputs: 2, Outputs: []int{1, 2, 15, 16, 17, 33}[k%6], Tanh: k%4 < 2}
+		last := lockstep.Layer{Inputs: bent.Outputs, Outputs: 2, Bias: []float32{0.25, -0.25}}
+		for o := range bent.Outputs {
+			x := 0.25*float32(k-18) + 0.5*float32(o%5)
+			bent.Weights = append(bent.Weights, x, 0.5-x)
+			bent.Bias = append(bent.Bias, 0.125*float32(o%3))
+			last.Weights = append(last.Weights, 0.5*x, -0.25)
+		}
+		layers := []lockstep.Layer{bent, last}
+		network, err := lockstep.NewSeeing(sees, layers, lockstep.DefaultScale)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -111,12 +111,46 @@ func plain(n *lockstep.Network, x []float32) []float32 {
 	return x
 }
 
+// shaped are networks with none, one and two layers in front of the last, whose inputs or outputs
+// are on each side of a panel's or a chain's edge; with ReLU or tanh behind each.
+func shaped() (all []*lockstep.Network) {
+	r := rand.New(rand.NewPCG(4, 4))
+	for _, width := range []int{
+		1, 2, 15, 16, 17, 255, lockstep.SumPanel, 257, 511, 512, 513, lockstep.MaxWidth,
+	} {
+		for form := range 4 {
+			for _, sizes := range [][]int{{width}, {width, 3}, {3, width}, {5, width, 7}} {
+				if form>>(len(sizes)-1) > 0 {
+					continue // it has fewer layers to bend
+				}
+				sees := make([]lockstep.Seen, sizes[0])
+				for i := range sees {
+					sees[i] = lockstep.Seen{Of: lockstep.SourceSpeed, Unit: 1}
+				}
+				n, err := random(r, sees, sizes...)
+				if err != nil {
+					panic(err)
+				}
+				for i := range n.Layers[:len(n.Layers)-1] {
+					n.Layers[i].Tanh = form>>i&1 == 1
+				}
+				all = append(all, n)
+			}
+		}
+	}
+	return all
+}
+
 // HoldWide holds products of networks, (rows, inputs) to (rows, 2), to the plain rule.
 func HoldWide(t *testing.T, forward func(n *lockstep.Network, x []float32) []float32) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(9, 9))
+	networks := shaped()
 	for seed := range uint64(6) {
-		n, rows := Declared(seed), 1+r.IntN(4)
+		networks = append(networks, Declared(seed))
+	}
+	for k, n := range networks {
+		rows := 1 + r.IntN(4)
 		x := make([]float32, rows*n.Inputs())
 		for i := range x {
 			x[i] = float32(r.NormFloat64())
@@ -127,9 +161,21 @@ func HoldWide(t *testing.T, forward func(n *lockstep.Network, x []float32) []flo
 		}
 		for i, y := range forward(n, x) {
 			if math.Float32bits(y) != math.Float32bits(want[i]) {
-				t.Fatalf("network %d of %d inputs, row %d: %v, want %v", seed, n.Inputs(),
-					i/lockstep.ActorSize, y, want[i])
+				t.Fatalf("network %d of %d inputs and layers of %v, row %d: %v, want %v", k,
+					n.Inputs(), outputsOf(n), i/lockstep.ActorSize, y, want[i])
 			}
 		}
 	}
+}
+
+// outputsOf are the sizes of a network's layers, which are negative where there is tanh.
+func outputsOf(n *lockstep.Network) (sizes []int) {
+	for _, l := range n.Layers {
+		if l.Tanh {
+			sizes = append(sizes, -l.Outputs)
+		} else {
+			sizes = append(sizes, l.Outputs)
+		}
+	}
+	return sizes
 }

@@ -671,8 +671,17 @@ func TestOwn(t *testing.T) {
 	if got := fmt.Sprintf("%+v", again); got != want {
 		t.Errorf("after three steps the snapshot before them is %s, want %s", got, want)
 	}
-	if err := s.Restore(t.Context(), again); err != nil {
-		t.Error(err)
+	if err := s.Restore(t.Context(), again); err != nil || s.Index() != 105 {
+		t.Errorf("back at step %d: %v", s.Index(), err)
+	}
+	for i, r := range again.Rollouts { // what is told is of where it has gone back to
+		last := len(r.Lataccel) - 1
+		if got := s.Lataccel(i); got != r.Lataccel[last] {
+			t.Errorf("rollout %d is back at lataccel %v, want %v", i, got, r.Lataccel[last])
+		}
+		if got, want := s.Cost(i), float64(10*last+i); got != want {
+			t.Errorf("rollout %d is back where a step cost %v, want %v", i, got, want)
+		}
 	}
 	rollOn(t, s, 1)
 	if got := fmt.Sprintf("%+v", again); got != want {
