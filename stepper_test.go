@@ -51,6 +51,12 @@ func TestApply(t *testing.T) {
 				job := jobs()[0]
 				job.Draws, job.Expected = draws, expected
 				lockstep.Noise{Kind: kind, Seeds: []uint32{1, seed}}.Apply(&job, 1)
+				long := jobs()[0] // behind the end of the cost, too
+				long.Route = rows(640)
+				lockstep.Noise{Kind: kind, Seeds: []uint32{seed}}.Apply(&long, 0)
+				if n := len(long.Draws); kind == lockstep.SeededNoise && n != 620 {
+					t.Errorf("%d draws for a route of 640 rows, want 620", n)
+				}
 				if !slices.Equal(job.Draws, want.draws) || job.Expected != want.expected {
 					t.Errorf(
 						"%v noise for a job with %d draws, expected %v: %d draws, expected %v",

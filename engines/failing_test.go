@@ -230,3 +230,66 @@ func steppedFailing(
 	}
 	holdFailing(t, engine+", in step", made, running, errs)
 }
+
+// TestRefusedBeside: of jobs that cannot be rolled out each has its own error, at step 0, wherever
+// it stands among others of its policy, which are rolled out as without it: of one that steers each
+// job by itself, and of one that steers them together.
+func TestRefusedBeside(t *testing.T) {
+	c := config(t)
+	good := cutRoute(policyRoutes(t, 2)[1], 103)
+	refused := []func(j *lockstep.Job){
+		func(j *lockstep.Job) { j.Route = cutRoute(good, lockstep.MinRows-1) },
+		func(j *lockstep.Job) { j.Draws = make([]float64, 80) },
+		func(j *lockstep.Job) { j.Teacher = &lockstep.Trajectory{} },
+		func(j *lockstep.Job) { j.Sampling = &lockstep.Sampling{} },
+		func(j *lockstep.Job) {
+			j.Route = cutRoute(good, 103)
+			j.Route.VEgo = j.Route.VEgo[:102]
+		},
+	}
+	batch := &lockstep.Batch{
+		Name: "together",
+		New: func(routes []*lockstep.Route) (lockstep.BatchController, error) {
+			return make(toldTogether, len(routes)), nil
+		},
+	}
+	var jobs []lockstep.Job
+	for _, p := range []lockstep.Policy{batch, lockstep.DefaultPID()} {
+		for i := range 2 * len(refused) { // one that is good before each, and at the end
+			job := lockstep.Job{Route: good, Policy: p}
+			if i%2 == 1 {
+				refused[i/2](&job)
+				named := *job.Route
+				named.Name = fmt.Sprint("refused ", i)
+				job.Route = &named
+			}
+			jobs = append(jobs, job)
+		}
+		jobs = append(jobs, lockstep.Job{Route: good, Policy: p})
+	}
+	options := lockstep.Options{Shortcuts: lockstep.CostOnly}
+	for _, e := range Checked() {
+		t.Run(e.Name, func(t *testing.T) {
+			s := e.ForTest(t, c)
+			costs, failed := map[lockstep.Policy]lockstep.Costs{}, 0
+			for i, r := range s.Simulate(t.Context(), jobs, options) {
+				job := &jobs[i]
+				if err := job.Check(options.Shortcuts); err != nil {
+					failed++
+					want := job.Failed(0, err).Error()
+					if r.Err == nil || r.Err.Error() != want {
+						t.Errorf("job %d: %v, want %s", i, r.Err, want)
+					}
+					continue
+				}
+				if was, ok := costs[job.Policy]; r.Err != nil || ok && was != r.Costs {
+					t.Errorf("job %d costs %v, another %v (%v)", i, r.Costs, was, r.Err)
+				}
+				costs[job.Policy] = r.Costs
+			}
+			if failed != 2*len(refused) || len(costs) != 2 {
+				t.Errorf("%d jobs are refused, of %d", failed, len(jobs))
+			}
+		})
+	}
+}
