@@ -62,6 +62,7 @@ func keepsNothing(t *testing.T, all []classic.Maker, task classic.Task) {
 type ran struct {
 	record []classic.Transition
 	end    *classic.Snapshot
+	says   string // of a call that was refused
 }
 
 // runsAgain makes runs of one vector after the other, each in a new one besides, and at last
@@ -188,5 +189,8 @@ func compareRuns(t *testing.T, what string, got, want ran) {
 	}
 	if err := sameSnapshot(want.end, got.end); err != nil {
 		t.Fatalf("%s: at its end: %v", what, err)
+	}
+	if got.says != want.says {
+		t.Fatalf("%s: refused with %q, want %q", what, got.says, want.says)
 	}
 }

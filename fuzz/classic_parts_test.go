@@ -40,18 +40,38 @@ func throughParts(t *testing.T, engine classic.Maker, task classic.Task) (all []
 		t.Helper()
 		all = append(all, stepOnce(t, v, task, variedActions(task, len(all))))
 	}
-	disabled := task.Autoreset == classic.Disabled
+	wrong := func() { // of the last environment, unless it is to be reset
+		t.Helper()
+		a := variedActions(task, 0)
+		if task.Actions > 0 {
+			a.Discrete[task.Num-1] = int32(task.Actions)
+		} else {
+			a.Continuous[task.Num-1] = float32(math.NaN())
+		}
+		r := ran{says: "nothing"}
+		if err := v.Step(a, nil); err != nil {
+			r.says = err.Error()
+		}
+		all = append(all, r)
+	}
+	reset := func(r classic.Reset) {
+		t.Helper()
+		if err := v.Reset(r); err != nil {
+			t.Fatal(err)
+		}
+	}
 	key := uint64(11)
 	put(t, v, func(s *classic.Snapshot) {
 		s.Steps = 1<<32 - 2 // steps are counted beyond 32 bits, and actions drawn by these
 		for i := range s.Elapsed {
-			s.Elapsed[i] = int32((31*i + i/128) % (task.MaxSteps - 4))
+			s.Elapsed[i] = int32((31*i + i/128) % (task.MaxSteps - 6))
 			s.Rewards[i], s.Episodes[i] = float64(-i), int64(i)
 		}
 	})
-	all = append(all, runSteps(t, v, task, classic.Policy{Uniform: &key}, 4))
+	all = append(all, runSteps(t, v, task, classic.Policy{Uniform: &key}, 4),
+		runSteps(t, v, task, classic.Policy{Network: shaped(task, nil, 4)}, 2))
 	step()
-	for _, end := range []func(*classic.Snapshot){
+	for k, end := range []func(*classic.Snapshot){
 		func(s *classic.Snapshot) {
 			for i := range s.Elapsed {
 				s.Elapsed[i] = int32(task.MaxSteps - 1)
@@ -67,18 +87,32 @@ func throughParts(t *testing.T, engine classic.Maker, task classic.Task) (all []
 	} {
 		put(t, v, func(s *classic.Snapshot) { clear(s.Ended); end(s) })
 		step()
-		if disabled || task.Autoreset == classic.Off {
-			r := classic.Reset{Continue: true, Mask: make([]bool, task.Num)}
-			for i := range r.Mask {
-				r.Mask[i] = disabled || (i+i/7)%3 == 1
-			}
-			if err := v.Reset(r); err != nil {
-				t.Fatal(err)
-			}
+		wrong()
+		if task.Autoreset == classic.Disabled || task.Autoreset == classic.Off {
+			resetInTurn(task, int64(k), reset, wrong)
 		}
+		step()
+		wrong()
+		put(t, v, func(s *classic.Snapshot) { clear(s.Ended); end(s) })
+		step()
+		reset(classic.Reset{Continue: true}) // of what would be reset by the next step
 		step()
 	}
 	return all
+}
+
+// resetInTurn resets some of the environments, and then the others: by seeds, or drawing on.
+func resetInTurn(
+	task classic.Task, seed int64, reset func(classic.Reset), between func(),
+) {
+	for _, first := range []bool{true, false} {
+		r := classic.Reset{Seed: seed, Continue: seed == 0, Mask: make([]bool, task.Num)}
+		for i := range r.Mask {
+			r.Mask[i] = ((i+i/7)%3 == 1) == first
+		}
+		reset(r)
+		between()
+	}
 }
 
 // ends are states of environments whose next step ends their episode.
@@ -143,6 +177,19 @@ func stepOnce(t *testing.T, v classic.Vector, task classic.Task, a classic.Actio
 	}
 	r.record = []classic.Transition{answer}
 	return r
+}
+
+// TestClassicStretches: a run that is longer than an engine goes on for at a time is recorded as
+// the reference records it, step by step.
+func TestClassicStretches(t *testing.T) {
+	key := uint64(5)
+	eachClassic(t, classicEngines(t), 2, func(e classic.Maker, task classic.Task) []ran {
+		if task.MaxSteps = 150; task.Autoreset == classic.Disabled {
+			return nil // an end would be one of the run
+		}
+		v := begun(t, e, task, classic.Reset{Seed: 1})
+		return []ran{runSteps(t, v, task, classic.Policy{Uniform: &key}, 2*1024+3)}
+	})
 }
 
 // TestClassicBuffers: what a run or a step is asked for it answers, whatever else it is asked for

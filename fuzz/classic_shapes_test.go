@@ -47,6 +47,9 @@ func TestClassicShapes(t *testing.T) {
 	eachClassic(t, classicEngines(t), 9, func(e classic.Maker, task classic.Task) (all []ran) {
 		v := begun(t, e, task, classic.Reset{Seed: 1})
 		for i, hidden := range hiddenWidths {
+			if err := v.Reset(classic.Reset{Seed: int64(i)}); err != nil {
+				t.Fatal(err)
+			}
 			oddObservations(t, v, task)
 			policy := classic.Policy{Network: shaped(task, hidden, noises[i%len(noises)])}
 			all = append(all, runOnce(t, v, task, policy))
@@ -56,24 +59,30 @@ func TestClassicShapes(t *testing.T) {
 }
 
 // eachClassic holds what an engine makes of a number of environments of each kind to what the
-// reference, which is the first, does.
+// reference, which is the first, does: a pole in each mode, others in one.
 func eachClassic(
 	t *testing.T, all []classic.Maker, num int, of func(classic.Maker, classic.Task) []ran,
 ) {
 	t.Helper()
 	for i, e := range classic.Environments() {
-		task, err := classic.Make(e.Name, num, nil)
-		if err != nil {
-			t.Fatal(err)
+		modes := []classic.Autoreset{classic.Autoreset(i % 4)}
+		if e.Shared {
+			modes[0] = classic.NextStep
+		} else if e.Dynamics == classic.CartPole {
+			modes = append(modes, classic.SameStep, classic.Disabled, classic.Off)
 		}
-		if task.Autoreset = classic.Autoreset(i % 4); e.Shared {
-			task.Autoreset = classic.NextStep
-		}
-		want := of(all[0], task)
-		for _, engine := range all[1:] {
-			for k, got := range of(engine, task) {
-				compareRuns(t, fmt.Sprintf("%s, %s, %v, call %d", engine.Name(), e.Name,
-					task.Autoreset, k), got, want[k])
+		for _, mode := range modes {
+			task, err := classic.Make(e.Name, num, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			task.Autoreset = mode
+			want := of(all[0], task)
+			for _, engine := range all[1:] {
+				for k, got := range of(engine, task) {
+					what := fmt.Sprintf("%s, %s, %v, call %d", engine.Name(), e.Name, mode, k)
+					compareRuns(t, what, got, want[k])
+				}
 			}
 		}
 	}
