@@ -20,7 +20,14 @@ import (
 // nothing is shown.
 func TestDebug(t *testing.T) {
 	inputs := shortInputs(t)
-	shortRoute(t, filepath.Join(inputs[3], "a.csv"), 512, nil) // past the steps that cost
+	// Past the steps that cost, and of a target that is another at each.
+	shortRoute(t, filepath.Join(inputs[3], "a.csv"), 512, func(text string) string {
+		lines := strings.Split(text, "\n")
+		for i, line := range lines {
+			lines[i] = strings.Replace(line, ",0.5,", fmt.Sprintf(",0.%02d,", i*37%97), 1)
+		}
+		return strings.Join(lines, "\n")
+	})
 	one := []string{
 		"rollout", "--model_path", inputs[1], "--data_path", filepath.Join(inputs[3], "a.csv"),
 		"--engine", "reference", "--debug",

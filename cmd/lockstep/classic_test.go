@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -294,7 +295,14 @@ func TestRolloutEnvKept(t *testing.T) {
 			t.Errorf("watch: exit %d, %s%s, want %s", status, stdout, stderr, want)
 		}
 	}
+	ended := func(want bool) { // else watch would go on for ever, or not at all
+		t.Helper()
+		if done, err := (&classicFlags{}).watch(io.Discard, dir); err != nil || done != want {
+			t.Errorf("done: %v, %v, want %v", done, err, want)
+		}
+	}
 	watched("3 Pendulum-v1, seed 4\n700 of 1500 steps of each, 9 episodes ended")
+	ended(false)
 	for round, left := range []int{2400, 0} { // the second time all is there
 		got := rollout("--engine", "reference", "--out", dir)
 		if err := simtest.Same("rewards", got.Rewards, want.Rewards); err != nil ||
@@ -302,6 +310,7 @@ func TestRolloutEnvKept(t *testing.T) {
 			got.Stats.Steps != left {
 			t.Errorf("round %d: %+v, want %+v and %d steps: %v", round, got, want, left, err)
 		}
+		ended(true)
 	}
 	watched("1500 of 1500 steps of each, ")
 	refusesOtherFlags(t, dir)

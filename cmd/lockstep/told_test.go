@@ -22,7 +22,8 @@ import (
 // told are routes with the project's own network, and the flags of a command that simulates them.
 type told struct {
 	*simulation
-	flags []string
+	flags  []string
+	stderr string // of the last command
 }
 
 func newTold(t *testing.T, data string) *told {
@@ -37,7 +38,7 @@ func newTold(t *testing.T, data string) *told {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.simulator.Close() })
-	return &told{s, []string{
+	return &told{simulation: s, flags: []string{
 		"--own", "--data_path", data, "--engine", "reference", "--no-cache", "--profile", profile,
 	}}
 }
@@ -46,7 +47,7 @@ func newTold(t *testing.T, data string) *told {
 func (s *told) run(t *testing.T, exit int, args ...string) string {
 	t.Helper()
 	status, stdout, stderr := lockstepRun(t.Context(), append(args, s.flags...)...)
-	if status != exit {
+	if s.stderr = stderr; status != exit {
 		t.Fatalf("%q: exit %d, want %d: %s", args, status, exit, stderr)
 	}
 	return stdout
@@ -108,6 +109,11 @@ func TestEvalTold(t *testing.T) {
 	file := filepath.Join(dir, "costs.csv")
 	out := s.run(t, exitUsage, "eval", "--test_controller", "zero", "--baseline_controller", "pid",
 		"--csv", file, "--report", filepath.Join(dir, "report.html")) // one cannot be loaded
+	// Of each controller it fails once.
+	failed := fmt.Sprintf("lockstep: 2 of %d rollouts failed\n", 2*(len(s.routes)+1))
+	if !strings.HasSuffix(s.stderr, failed) {
+		t.Errorf("%s, want at its end %s", s.stderr, failed)
+	}
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

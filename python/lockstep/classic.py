@@ -373,7 +373,6 @@ class _Core:
         self.handle.long_call(
             "environments_run", buffer, steps=steps, record=list(record), **request
         )
-        self.handle.call("environments_observe", self.observations)
         return Rollout(
             **{
                 name: a.transpose(0, 2, 1) if (a := arrays[name]).ndim == 3 else a
@@ -414,7 +413,6 @@ class _Core:
             "environments_device", buffer, steps=steps, record=list(record), **request
         )
         del held  # the steps are done
-        self.handle.call("environments_observe", self.observations)
         shapes = {
             "states": ((steps, s, n), "float64"),
             "rewards": ((steps, n), "float64"),

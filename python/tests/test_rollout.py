@@ -10,7 +10,7 @@ import lockstep
 import numpy as np
 import pytest
 from conftest import REPOSITORY, write_route
-from lockstep import _frames
+from lockstep import _frames, _progress
 from lockstep.simulator import count_workers
 
 GOLDENS = REPOSITORY / "golden" / "testdata"
@@ -241,6 +241,7 @@ class Bar:
     total, n, closed = None, 0, False
 
     def update(self, more):
+        assert not Bar.closed
         self.n += more
 
     def close(self):
@@ -248,6 +249,13 @@ class Bar:
 
 
 def test_bars_of_progress(sim, short_routes, monkeypatch):
+    tell = _progress.told(Bar)
+    for done in (1, 3):
+        tell(done, 4)
+        assert not Bar.closed
+    tell(4, 4)
+    assert Bar.closed
+    monkeypatch.setattr(Bar, "closed", False)
     bar = Bar()
     sim.rollout(short_routes, "pid", progress=bar)
     assert (bar.n, bar.total, Bar.closed) == (5, 5, False)
@@ -347,6 +355,14 @@ def test_numbers_of_numpy(sim, tmp_path):
         sim.collect(NETWORK, sim.load("own", limit=1), samples=np.int8(1), seed=three).raw.shape[0]
         == 1
     )
+
+
+def test_seeds_of_generated_routes(tmp_path):
+    """Each of 64 bits is heeded."""
+    seeds = [1, 1 + 2**32, 1 + 2**63, 2**64 - 1]
+    for seed in seeds:
+        lockstep.generate(tmp_path / str(seed), 1, seed)
+    assert len({next((tmp_path / str(s)).iterdir()).read_bytes() for s in seeds}) == len(seeds)
 
 
 def test_progress_that_raises_ends_the_run(sim, routes):
@@ -591,6 +607,7 @@ def test_load_of_what_is_in_memory(sim, tmp_path):
     frame["v_ego"] = np.nextafter(frame["v_ego"].to_numpy(), 0.0)
     assert sim.load(frame)[0].v_ego.tobytes() == frame["v_ego"].to_numpy().tobytes()
     assert sim.load([frame, frame]).names == ["frame0", "frame1"]
+    assert sim.load({"Route B": frame, 7: frame}).names == ["Route B", "7"]
     assert sim.load([frame, frame], limit=1).names == ["frame0"]
     assert sim.rollout(sim.load(frame), "pid").sha256 != want.sha256
 

@@ -233,7 +233,15 @@ def test_without_pandas(sim, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     got, drive = rollout()
     assert got == want
-    drive.data["v_ego"] = drive.data["v_ego"].values * 0.5
+    slower = drive.data["v_ego"].values * 0.5
+    drive.data["v_ego"] = slower
+    slower[:] = 7  # which was copied, and what it was copied to can be written into
+    drive.data["a_ego"].values[3] = 0.25
+    assert drive.data["v_ego"].values[4] == drive.data.iloc[4]["v_ego"] != 7
+    assert drive.data.iloc[3]["a_ego"] == 0.25
+    drive.data["one"] = 1
+    drive.data["one"].values[2] = 2
+    assert drive.data["one"].values.tolist() == [1.0, 1.0, 2.0] + [1.0] * (len(drive.data) - 3)
     drive.reset()
     assert patches.text({"costs": drive.rollout(), "sim": drive}) != want
     with pytest.raises(AttributeError, match="without pandas"):

@@ -32,7 +32,6 @@ func init() {
 		"environments_state":    of(states),
 		"environments_set":      of(setStates),
 		"environments_why":      of(whyEnvironments),
-		"environments_observe":  of(observeEnvironments),
 		"environments_run":      of(runEnvironments),
 		"environments_totals":   of(totals),
 		"environments_device":   of(runOnDevice),
@@ -163,15 +162,6 @@ func beginEnvironments(_ *task, e *environments, r classic.Reset, buffer []byte)
 		return nil, err
 	}
 	return nothing{}, e.begin(r, observations)
-}
-
-// observeEnvironments writes the last observations, (D, N).
-func observeEnvironments(_ *task, e *environments, _ nothing, buffer []byte) (any, error) {
-	out, err := floats[float32](buffer, len(e.Task().Observation)*e.Task().Num)
-	if err == nil {
-		e.Observe(out, nil)
-	}
-	return nothing{}, err
 }
 
 // states writes the environments' states, (S, N).
