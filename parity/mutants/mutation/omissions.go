@@ -269,8 +269,9 @@ func (r *rewriter) exchange(a, b ast.Expr) {
 
 // commuting are functions whose first two arguments are factors, terms of a sum, or compared.
 var commuting = map[string]bool{
-	"math.FMA": true, "f32.FMA": true, "f32.fmaRare": true, "classic.fma32": true,
-	"bits.Add32": true, "bits.Add64": true, "bits.Mul32": true, "bits.Mul64": true,
+	"math.FMA": true, "f32.FMA": true, "f32.fmaCommon": true, "f32.fmaRare": true,
+	"classic.fma32": true,
+	"bits.Add32":    true, "bits.Add64": true, "bits.Mul32": true, "bits.Mul64": true,
 	"bytes.Equal": true, "slices.Equal": true, "maps.Equal": true, "strings.EqualFold": true,
 	"reflect.DeepEqual": true,
 }
