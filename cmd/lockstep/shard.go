@@ -93,7 +93,7 @@ func (c *shardRunCommand) Run(env *environment) error {
 	bar := progress.New(env.stderr, plan.Rollouts()/plan.Shards, "rollouts")
 	file, err := runs.RunShard(
 		env.ctx, c.Out, c.Index,
-		runs.Inputs{Program: libraryFile, Model: c.ModelPath, Data: c.DataPath}, c.Workers,
+		runs.Here{Program: libraryFile, Model: c.ModelPath, Data: c.DataPath}, c.Workers,
 		func() { bar.Add(1) },
 	)
 	bar.Clear()

@@ -10,8 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"lockstep/classic"
 	"lockstep/internal/fileio"
 	"lockstep/internal/npz"
+	"lockstep/internal/simtest"
 )
 
 // plan is of a run of three environments.
@@ -54,7 +56,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestOtherRun: a folder whose run is another is refused by what is another.
+// TestOtherRun: a folder whose run is another is refused by what is another, whichever field of the
+// plan it is, and where its run was is told from where another was.
 func TestOtherRun(t *testing.T) {
 	dir := t.TempDir()
 	r, err := OpenRun(dir, plan())
@@ -65,39 +68,56 @@ func TestOtherRun(t *testing.T) {
 	if err := errors.Join(err, r.Keep(s), r.Close()); err != nil {
 		t.Fatal(err)
 	}
-	for want, change := range map[string]func(p *Plan){
-		"":                                       func(*Plan) {},
-		"its environment is CartPole-v1,":        func(p *Plan) { p.Environment = "Acrobot-v1" },
-		"its number of environments is 3, not 4": func(p *Plan) { p.Num = 4 },
-		"its autoreset is NextStep, not ":        func(p *Plan) { p.Autoreset = "" },
-		"its numpy1 is false, not true":          func(p *Plan) { p.NumPy1 = true },
-		"its seed is 1, not 2":                   func(p *Plan) { p.Seed = 2 },
-		"its number of steps is 40, not 41":      func(p *Plan) { p.Steps = 41 },
-		"its policy is random, not 12":           func(p *Plan) { p.Policy = "12" },
-		"its program is abc, not abd":            func(p *Plan) { p.Program = "abd" },
-		`its option max_episode_steps is "9", not "8"`: func(p *Plan) {
-			p.Options = map[string]string{"max_episode_steps": "8"}
+	type other struct {
+		want   string
+		change func(p *Plan)
+	}
+	simtest.Fields(t, map[string]other{
+		"Plan.Version": {"", func(p *Plan) { p.Version = 9 }}, // it is that of all that are made
+		"Plan.Environment": {
+			"its environment is CartPole-v1,", func(p *Plan) { p.Environment = "Acrobot-v1" },
 		},
-		"it has 1 options, not 2": func(p *Plan) {
-			p.Options = map[string]string{"max_episode_steps": "9", "g": "10"}
+		"Plan.Num":       {"its number of environments is 3, not 4", func(p *Plan) { p.Num = 4 }},
+		"Plan.Autoreset": {"its autoreset is NextStep, not ", func(p *Plan) { p.Autoreset = "" }},
+		"Plan.NumPy1":    {"its numpy1 is false, not true", func(p *Plan) { p.NumPy1 = true }},
+		"Plan.Seed":      {"its seed is 1, not 2", func(p *Plan) { p.Seed = 2 }},
+		"Plan.Steps":     {"its number of steps is 40, not 41", func(p *Plan) { p.Steps = 41 }},
+		"Plan.Policy":    {"its policy is random, not 12", func(p *Plan) { p.Policy = "12" }},
+		"Plan.Program":   {"its program is abc, not abd", func(p *Plan) { p.Program = "abd" }},
+		"Plan.Options": {
+			`its option max_episode_steps is "9", not "8"`, func(p *Plan) {
+				p.Options = map[string]string{"max_episode_steps": "8"}
+			},
 		},
-	} {
+	}, func(name string, o other) {
 		p := plan()
-		change(&p)
-		r, err := OpenRun(dir, p)
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(),
-			planName+": of another run: "+want) {
-			t.Errorf("%v, want %q", err, want)
+		o.change(&p)
+		holdOther(t, dir, p, s, o.want)
+		if p.key() == plan().key() {
+			t.Errorf("%s: the key is the same", name)
 		}
-		if err != nil {
-			continue
-		}
-		if !reflect.DeepEqual(r.Place, s) {
-			t.Errorf("it goes on at %+v, want %+v", r.Place, s)
-		}
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
+	}, reflect.TypeFor[Plan]())
+	p := plan()
+	p.Options = map[string]string{"max_episode_steps": "9", "g": "10"}
+	holdOther(t, dir, p, s, "it has 1 options, not 2")
+}
+
+// holdOther holds a folder to refuse a plan by what is another, or to go on where it was.
+func holdOther(t *testing.T, dir string, p Plan, s *classic.Snapshot, want string) {
+	t.Helper()
+	r, err := OpenRun(dir, p)
+	if (err == nil) != (want == "") ||
+		err != nil && !strings.Contains(err.Error(), planName+": of another run: "+want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+	if err != nil {
+		return
+	}
+	if !reflect.DeepEqual(r.Place, s) {
+		t.Errorf("it goes on at %+v, want %+v", r.Place, s)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -79,7 +79,7 @@ type shardRequest struct {
 
 // runShard computes one part and answers with its file.
 func runShard(t *task, q shardRequest) (any, error) {
-	here := runs.Inputs{Model: q.Model, Data: q.Data, Python: q.Python, Program: q.Program}
+	here := runs.Here{Model: q.Model, Data: q.Data, Python: q.Python, Program: q.Program}
 	return runs.RunShard(t, q.Out, q.Index, here, q.Workers, func() { t.done.Add(1) })
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"lockstep"
 	"lockstep/internal/pycontroller"
+	"lockstep/internal/simtest"
 )
 
 // wholePlan is a plan in which each field has a value: of a search, of actions, in shards. No
@@ -199,5 +200,62 @@ func TestInputs(t *testing.T) {
 	in.Model = model // the same network at another place
 	if got, err := plan(in); err != nil || want.Difference(got) != "" {
 		t.Errorf("the network at another place: %v, %v", got, err)
+	}
+}
+
+// TestHere: what this machine has elsewhere is what a shard is computed with, or is refused as
+// another than planned; and all that the plan's folder says of the inputs is read there again.
+func TestHere(t *testing.T) {
+	in, folder := shortInputs(t, 2, "zero")
+	other := filepath.Join(t.TempDir(), "other")
+	if err := os.WriteFile(other+".py", []byte("class Controller: pass\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	o, err := in.Open(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	dir := planAgain(t, o)
+	scripted := o.inputs
+	scripted.Controllers = []string{other + ".py"}
+	type elsewhere struct {
+		here  Here
+		words string // with which it is refused
+	}
+	one := []string{filepath.Join(folder, "r0.csv")}
+	simtest.Fields(t, map[string]elsewhere{
+		"Here.Model":   {Here{Model: other}, other},
+		"Here.Data":    {Here{Data: one}, "1 routes, there 2"},
+		"Here.Python":  {Here{Python: "no-python"}, "no-python"},
+		"Here.Program": {Here{Program: other + ".py"}, "the engine's build is"},
+	}, func(name string, line elsewhere) {
+		dir := dir
+		if name == "Here.Python" {
+			dir = planAgain(t, o)
+			if err := scripted.write(dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		file, err := RunShard(t.Context(), dir, 0, line.here, 1, nil)
+		if err == nil || !strings.Contains(err.Error(), line.words) {
+			t.Errorf("%s: %s, %v, want %q", name, file, err, line.words)
+		}
+	}, reflect.TypeFor[Here]())
+
+	whole := Inputs{Model: "m", Data: []string{"d"}, Limit: 1, SeedPrefix: "s", Engine: "e",
+		Profile: "p", Controllers: []string{"c"}, Python: "y", Timeout: 1, Memory: 2, Sandbox: true}
+	if err := whole.write(dir); err != nil {
+		t.Fatal(err)
+	}
+	read, err := readRecord[Inputs](filepath.Join(dir, inputsName), "inputs")
+	if err != nil || !reflect.DeepEqual(*read, whole) {
+		t.Errorf("%+v is read, %v, want %+v", read, err, whole)
+	}
+	for i := range reflect.TypeFor[Inputs]().NumField() {
+		name := reflect.TypeFor[Inputs]().Field(i).Name
+		if reflect.ValueOf(whole).Field(i).IsZero() && name != "Program" { // that is this machine's
+			t.Errorf("Inputs.%s: this test has no value of it", name)
+		}
 	}
 }

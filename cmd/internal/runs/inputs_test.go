@@ -85,7 +85,7 @@ func TestParts(t *testing.T) {
 		}
 	}
 	for _, shard := range []int{-1, 4, 5} {
-		_, err := RunShard(t.Context(), dir, shard, Inputs{}, 1, nil)
+		_, err := RunShard(t.Context(), dir, shard, Here{}, 1, nil)
 		if want := fmt.Sprintf("shard %d: the plan has 4, from 0 on", shard); err == nil ||
 			err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
@@ -124,12 +124,12 @@ func TestElsewhere(t *testing.T) {
 	for _, c := range []struct {
 		what string
 		gone []string // where it was planned
-		here Inputs
+		here Here
 	}{
-		{"nothing", nil, Inputs{}},
-		{"the network", []string{in.Model}, Inputs{Model: model}},
-		{"the routes", []string{planned}, Inputs{Data: []string{data}}},
-		{"both", []string{in.Model, planned}, Inputs{Model: model, Data: []string{data}}},
+		{"nothing", nil, Here{}},
+		{"the network", []string{in.Model}, Here{Model: model}},
+		{"the routes", []string{planned}, Here{Data: []string{data}}},
+		{"both", []string{in.Model, planned}, Here{Model: model, Data: []string{data}}},
 	} {
 		for _, left := range []string{"", "another\n"} {
 			dir := planAgain(t, o)
@@ -151,7 +151,7 @@ func TestElsewhere(t *testing.T) {
 					want)
 			}
 			if len(c.gone) > 0 {
-				if file, err := RunShard(t.Context(), planAgain(t, o), 0, Inputs{}, 1,
+				if file, err := RunShard(t.Context(), planAgain(t, o), 0, Here{}, 1,
 					nil); err == nil {
 					t.Errorf("%s elsewhere, which nobody says: the shard is in %s", c.what, file)
 				}
@@ -222,7 +222,7 @@ func (f *routeFiles) refusesOthers(
 		}
 		r := p.Routes[i]
 		says := fmt.Sprintf("there it is %q (seed %d, %.12s)", r.Name, r.Seed, r.SHA256)
-		file, err := RunShard(t.Context(), dir, shard, Inputs{}, 1, nil)
+		file, err := RunShard(t.Context(), dir, shard, Here{}, 1, nil)
 		begins := fmt.Sprintf(
 			"this machine would compute something else than planned: route %d is %q", i, r.Name)
 		if err == nil || !strings.HasPrefix(err.Error(), begins) ||
@@ -248,7 +248,7 @@ func (f *routeFiles) runsAlone(t *testing.T, dir string, p *Plan, shard int) {
 		needed[j%3] = true
 	}
 	f.put(t, func(i int) bool { return needed[i] })
-	if file, err := RunShard(t.Context(), dir, shard, Inputs{}, 1, nil); err == nil {
+	if file, err := RunShard(t.Context(), dir, shard, Here{}, 1, nil); err == nil {
 		t.Errorf("shard %d is in %s without its routes", shard, file)
 	}
 	f.refusesOthers(t, dir, p, shard, needed)
@@ -257,7 +257,7 @@ func (f *routeFiles) runsAlone(t *testing.T, dir string, p *Plan, shard int) {
 	}
 	f.put(t, func(int) bool { return false })
 	const many = "this machine would compute something else than planned: 4 routes, there 3"
-	if _, err := RunShard(t.Context(), dir, shard, Inputs{}, 1, nil); err == nil ||
+	if _, err := RunShard(t.Context(), dir, shard, Here{}, 1, nil); err == nil ||
 		err.Error() != many {
 		t.Errorf("shard %d, a route too many: %v", shard, err)
 	}
@@ -266,7 +266,7 @@ func (f *routeFiles) runsAlone(t *testing.T, dir string, p *Plan, shard int) {
 	}
 	f.put(t, func(i int) bool { return !needed[i] })
 	done := 0
-	_, err := RunShard(t.Context(), dir, shard, Inputs{}, 1, func() { done++ })
+	_, err := RunShard(t.Context(), dir, shard, Here{}, 1, func() { done++ })
 	if err != nil || done != to-from {
 		t.Errorf("shard %d, where others' routes are none: %v, %d rollouts are told", shard, err,
 			done)

@@ -789,7 +789,7 @@ func computeShard(t *testing.T, dir string, p *Plan, k int, jobs []lockstep.Job)
 		t.Fatal(err)
 	}
 	// What is there is not computed again: these inputs describe nothing.
-	if file, err := RunShard(t.Context(), dir, k, Inputs{}, 1, nil); err != nil || file == "" {
+	if file, err := RunShard(t.Context(), dir, k, Here{}, 1, nil); err != nil || file == "" {
 		t.Fatal(file, err)
 	}
 	for name, n := range s.computed {
@@ -986,7 +986,7 @@ func damageShards(t *testing.T, dir string, p *Plan) {
 	os.WriteFile(files[0], good[:len(good)/2], 0o666)
 	expect("cut", 1, "it is damaged")
 	// these inputs describe nothing
-	if file, err := RunShard(context.Background(), dir, 0, Inputs{}, 1, nil); err == nil {
+	if file, err := RunShard(context.Background(), dir, 0, Here{}, 1, nil); err == nil {
 		t.Errorf("%s is damaged, and is not computed again", file)
 	}
 	os.WriteFile(files[0], good, 0o666)

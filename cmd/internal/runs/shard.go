@@ -90,6 +90,14 @@ func OpenShards(dir string) (*Plan, error) {
 	return p, err
 }
 
+// Here says what is elsewhere on this machine than planned, or empty.
+type Here struct {
+	Model   string   // the network's file
+	Data    []string // files of routes, and folders of them
+	Python  string   // that runs controllers
+	Program string   // see Inputs
+}
+
 // RunShard computes one shard of the plan in a folder and returns its file, which
 // appears whole or not at all under a name that has its number and its content's
 // hash. A shard with a rollout that failed with a passing error does not appear. One that is
@@ -97,7 +105,7 @@ func OpenShards(dir string) (*Plan, error) {
 // routes and Python elsewhere than planned, here says. The inputs must be those of the
 // plan, down to the contents of what the shard needs: no more is loaded.
 func RunShard(
-	ctx context.Context, dir string, shard int, here Inputs, workers int, done func(),
+	ctx context.Context, dir string, shard int, here Here, workers int, done func(),
 ) (string, error) {
 	p, err := OpenShards(dir)
 	if err != nil {
