@@ -11,12 +11,14 @@ import (
 )
 
 // TestSeenAlone: a network that sees one number, of any source or the difference of any two, each
-// at its first place and at its last, is driven as the reference drives it: where all is finite, and
-// where a column of its route has a NaN that comes to be current, or is 80 steps old.
+// at its first place and at its last, is driven as the reference drives it: where all is finite,
+// and where a column of its route has a NaN that comes to be current, or is 80 steps old.
 func TestSeenAlone(t *testing.T) {
 	var routes []*lockstep.Route
 	plain := cutRoute(policyRoutes(t, 1)[0], lockstep.MinRows+2)
-	for _, row := range []int{plain.Len(), lockstep.ControlStartIdx + 1, lockstep.ContextLength + 1} {
+	for _, row := range []int{
+		plain.Len(), lockstep.ControlStartIdx + 1, lockstep.ContextLength + 1,
+	} {
 		for column := range 4 {
 			r := *plain
 			for _, c := range r.Columns() {

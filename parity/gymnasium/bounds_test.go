@@ -1,9 +1,11 @@
 package gymnasium_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"testing"
 
 	"lockstep/classic"
@@ -145,4 +147,81 @@ func holdWall(t *testing.T, name string, old bool, elapsed int32) {
 			t.Error(err)
 		}
 	}
+}
+
+// TestGoal: a mountain car that is there has ended if it is as fast as the goal asks, after its
+// speed has been bounded: held at goals on both sides of the bound, to the next float64 and float32.
+func TestGoal(t *testing.T) {
+	const bound = 0.07
+	goals := []float64{0, 0.06, bound, 0.0702, 0.1, -bound, -0.0702, -1}
+	for _, x := range []float64{bound, -bound} {
+		for _, to := range []float64{-1, 1} {
+			single := float64(math.Nextafter32(float32(x), float32(to)))
+			goals = append(goals, math.Nextafter(x, to), single, float64(float32(x)))
+		}
+	}
+	for _, name := range []string{"MountainCar-v0", "MountainCarContinuous-v0"} {
+		for _, old := range []bool{false, true} {
+			for elapsed := range 2 { // from the second step on states are float32
+				t.Run(fmt.Sprintf("%s/NumPy 1 %v/step %d", name, old, elapsed+1),
+					func(t *testing.T) {
+						ended, all := 0, 0
+						for _, goal := range goals {
+							some, of := holdGoal(t, name, old, int32(elapsed), goal)
+							ended, all = ended+some, all+of
+						}
+						if ended == 0 || ended == all {
+							t.Errorf("%d of %d cars are at the goal", ended, all)
+						}
+					})
+			}
+		}
+	}
+}
+
+func holdGoal(
+	t *testing.T, name string, old bool, elapsed int32, goal float64,
+) (ended, all int) {
+	t.Helper()
+	speeds := []float64{0.0695, 0.07, 0.06, 0.0599, -0.0695, -0.07, 0, float64(float32(0.07))}
+	options := map[string]string{"goal_velocity": strconv.FormatFloat(goal, 'g', -1, 64)}
+	task, err := classic.Make(name, len(speeds), options)
+	must(t, err)
+	task.NumPy1 = old
+	actions := classic.Actions{Continuous: slices.Repeat([]float32{1}, task.Num)}
+	if task.Actions > 0 {
+		actions = classic.Actions{Discrete: slices.Repeat([]int32{2}, task.Num)}
+	}
+	var want classic.Transition
+	for _, engine := range []string{"reference", "batched"} {
+		v, err := open(t, engine).Make(task)
+		must(t, err)
+		defer v.Close()
+		must(t, v.Reset(classic.Reset{Seed: 1}))
+		s, err := v.Snapshot()
+		must(t, err)
+		for i, speed := range speeds {
+			s.States[i], s.States[task.Num+i], s.Elapsed[i] = 0.5, speed, elapsed
+		}
+		must(t, v.Restore(s))
+		got := classic.NewTransition(task)
+		must(t, v.Step(actions, &got))
+		if engine == "reference" {
+			want = got
+			for _, done := range got.Terminated {
+				if all++; done {
+					ended++
+				}
+			}
+			continue
+		}
+		if err := errors.Join(
+			simtest.Same("terminated", got.Terminated, want.Terminated),
+			simtest.Same("rewards", got.Rewards, want.Rewards),
+			simtest.Same("states", got.States, want.States),
+		); err != nil {
+			t.Errorf("%s, goal %v: %v", engine, goal, err)
+		}
+	}
+	return ended, all
 }
