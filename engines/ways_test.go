@@ -20,6 +20,7 @@ func everyWay(t *testing.T) (free, taught []lockstep.Job) {
 	routes = []*lockstep.Route{cutRoute(routes[0], 106), cutRoute(routes[1], 104)}
 	table, err := lockstep.NewTable(map[string][]float64{
 		routes[0].Name: slices.Repeat([]float64{0.5, -0.25}, lockstep.TableSteps/2),
+		routes[1].Name: slices.Repeat([]float64{-0.75, 0.125}, lockstep.TableSteps/2),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -34,8 +35,12 @@ func everyWay(t *testing.T) (free, taught []lockstep.Job) {
 		{Policy: network, Sampling: &lockstep.Sampling{Seed: 1<<40 + 1, ID: 3}, Draws: draws(6)},
 		{Policy: sees, Sampling: &lockstep.Sampling{Seed: 2, ID: 3}, Expected: true},
 		{Policy: sees, Draws: draws(7)},
-		{Policy: lockstep.PIDFF{P: 0.3, I: 0.1, Leak: 0.1, Smooth: 0.2}, Expected: true},
-		{Policy: table},
+		{
+			Policy: lockstep.PIDFF{P: 0.3, I: 0.1, Leak: 0.1, Smooth: 0.2}, Expected: true,
+			Draws: draws(9),
+		},
+		{Policy: lockstep.DefaultPID(), Expected: true},
+		{Policy: table}, {Policy: table},
 		{Policy: lockstep.Zero{}, Draws: draws(8)},
 	}
 	for i := range free {
@@ -140,6 +145,11 @@ func TestEveryWay(t *testing.T) {
 						t.Fatal(err)
 					}
 					want = roll(r, set.jobs, set.options)
+					for i := range want {
+						if err := want[i].result.Err; err != nil {
+							t.Fatal(i, err)
+						}
+					}
 				}
 				trial := trial{e.Name, own, set.options}
 				trial.compareRolled(t, set.jobs, roll(s, set.jobs, set.options), want)

@@ -116,36 +116,34 @@ func TestPlan(t *testing.T) {
 // when this was written, whose name comes of all its actions: no constant, order or index of a
 // search may change but on purpose.
 func TestPlannedTogether(t *testing.T) {
-	sim, routes := shortRoutes(t)
-	third := *routes[0]
-	third.Name, third.Seed = "r2", routes[0].Seed+1
-	third.TargetLataccel = slices.Clone(third.TargetLataccel)
-	slices.Reverse(third.TargetLataccel[lockstep.ControlStartIdx:])
-	routes = append(routes, &third)
-	for _, r := range routes { // the longest of them says how far ahead is planned
-		for _, column := range r.Columns() {
-			*column = (*column)[:106]
-		}
-	}
+	sim, _ := shortRoutes(t)
 	for name, search := range map[string]struct {
 		run   planRun
+		rows  int // the longest of the routes says how far ahead is planned
 		table string
 	}{
-		"receding": {(&Receding{Rounds: 2, Window: 2, Horizon: 4}).Run, "table_642cae04"},
+		"receding": {
+			(&Receding{Rounds: 2, Window: 2, Horizon: 4}).Run, 106, "table_ab5106dc",
+		},
 		"aim": {
-			(&Aim{Noise: lockstep.ExpectedNoise, Seeds: 1, Rounds: 1}).Run, "table_5027bde5",
+			(&Aim{Noise: lockstep.ExpectedNoise, Seeds: 1, Rounds: 1}).Run, 106, "table_a4339da7",
 		},
 		"aim, seeded": {
-			(&Aim{Noise: lockstep.SeededNoise, Seeds: 2, Rounds: 2, Seed: 3}).Run, "table_440db1d3",
+			(&Aim{Noise: lockstep.SeededNoise, Seeds: 2, Rounds: 2, Seed: 3}).Run, 106,
+			"table_7b935bf2",
+		},
+		"aim, more knots than are nudged apart": {
+			(&Aim{Noise: lockstep.ExpectedNoise, Seeds: 1, Rounds: 1}).Run, 196, "table_e1ed9a62",
 		},
 	} {
-		run := search.run
-		together, err := run(t.Context(), sim, routes, lockstep.DefaultPID(), quiet)
+		routes := equalRoutes(t, search.rows)
+		together, err := search.run(t.Context(), sim, routes, lockstep.DefaultPID(), quiet)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range routes {
-			alone, err := run(t.Context(), sim, []*lockstep.Route{r}, lockstep.DefaultPID(), quiet)
+			alone, err := search.run(
+				t.Context(), sim, []*lockstep.Route{r}, lockstep.DefaultPID(), quiet)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -158,6 +156,25 @@ func TestPlannedTogether(t *testing.T) {
 			t.Errorf("%s: it finds %s, want %s", name, together, search.table)
 		}
 	}
+}
+
+// equalRoutes are three of one length.
+func equalRoutes(t *testing.T, rows int) (routes []*lockstep.Route) {
+	t.Helper()
+	for i := range 2 {
+		r, err := routefile.Loader{}.Read(
+			bytes.NewReader(generate.Route(5, i)), fmt.Sprintf("r%d.csv", i),
+		)
+		if err != nil {
+			t.Fatal(err)
+		}
+		routes = append(routes, r.First(rows))
+	}
+	third := *routes[0]
+	third.Name, third.Seed, third.Draws = "r2", routes[0].Seed+1, nil
+	third.TargetLataccel = slices.Clone(third.TargetLataccel)
+	slices.Reverse(third.TargetLataccel[lockstep.ControlStartIdx:])
+	return append(routes, &third)
 }
 
 // TestPlanOfNothing: where nothing is tried, what is planned is to the last bit what the
