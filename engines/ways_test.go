@@ -17,7 +17,7 @@ import (
 func everyWay(t *testing.T) (free, taught []lockstep.Job) {
 	t.Helper()
 	routes := policyRoutes(t, 3)[1:]
-	routes = []*lockstep.Route{cutRoute(routes[0], 106), cutRoute(routes[1], 104)}
+	routes = []*lockstep.Route{cutRoute(routes[0], 104), cutRoute(routes[1], 103)}
 	table, err := lockstep.NewTable(map[string][]float64{
 		routes[0].Name: slices.Repeat([]float64{0.5, -0.25}, lockstep.TableSteps/2),
 		routes[1].Name: slices.Repeat([]float64{-0.75, 0.125}, lockstep.TableSteps/2),
@@ -27,27 +27,31 @@ func everyWay(t *testing.T) (free, taught []lockstep.Job) {
 	}
 	network, sees := policytest.Network(t), policytest.Declared(1)
 	draws := func(seed uint32) []float64 { return lockstep.Draws(seed, 90) }
-	free = []lockstep.Job{
-		{Policy: lockstep.DefaultPID()},
-		{Policy: lockstep.DefaultPID(), Draws: draws(5)},
-		{Policy: network},
-		{Policy: network, Sampling: &lockstep.Sampling{Seed: 1<<40 + 1, ID: 1<<33 + 2}},
-		{Policy: network, Sampling: &lockstep.Sampling{Seed: 1<<40 + 1, ID: 3}, Draws: draws(6)},
-		{Policy: sees, Sampling: &lockstep.Sampling{Seed: 2, ID: 3}, Expected: true},
-		{Policy: sees, Draws: draws(7)},
-		{
-			Policy: lockstep.PIDFF{P: 0.3, I: 0.1, Leak: 0.1, Smooth: 0.2}, Expected: true,
-			Draws: draws(9),
-		},
-		{Policy: lockstep.DefaultPID(), Expected: true},
-		{Policy: table}, {Policy: table},
-		{Policy: lockstep.Zero{}, Draws: draws(8)},
+	pidff := lockstep.PIDFF{P: 0.3, I: 0.1, Leak: 0.1, Smooth: 0.2}
+	samples := []*lockstep.Sampling{{Seed: 1<<40 + 1, ID: 1<<33 + 2}, {Seed: 2, ID: 3}}
+	for k, p := range []lockstep.Policy{
+		network, lockstep.DefaultPID(), sees, pidff, table, table, lockstep.Zero{},
+	} {
+		for mask := range 8 { // all that can be said of the first two, and some of the others
+			_, samplable := p.(*lockstep.Network)
+			if mask&4 != 0 && !samplable || k > 1 && (mask+k)%4 > 0 {
+				continue
+			}
+			job := lockstep.Job{Policy: p, Expected: mask&2 != 0}
+			if mask&1 != 0 {
+				job.Draws = draws(uint32(10*k + mask))
+			}
+			if mask&4 != 0 {
+				job.Sampling = samples[mask&1]
+			}
+			free = append(free, job)
+		}
 	}
 	for i := range free {
 		free[i].Route = routes[i%2]
 		job := free[i]
 		job.Teacher = &lockstep.Trajectory{}
-		for k := range 106 {
+		for k := range 104 {
 			job.Teacher.Lataccel = append(job.Teacher.Lataccel, 2*math.Sin(float64(k+7*i)/5))
 			job.Teacher.Action = append(job.Teacher.Action, math.Cos(float64(k-3*i)/4))
 		}
@@ -128,8 +132,8 @@ func TestEveryWay(t *testing.T) {
 	}{
 		{"free", free, lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}},
 		{"taught", taught, lockstep.Options{Shortcuts: lockstep.FullTrajectory}},
-		{"hosted", hostedWays(free[:5]), lockstep.Options{Shortcuts: lockstep.CostOnly}},
-		{"hosted, taught", hostedWays(taught[4:8]), lockstep.Options{
+		{"hosted", hostedWays(free[8:12]), lockstep.Options{Shortcuts: lockstep.CostOnly}},
+		{"hosted, taught", hostedWays(taught[8:12]), lockstep.Options{
 			Shortcuts: lockstep.CostOnly, Trajectory: true,
 		}},
 	} {
