@@ -308,6 +308,19 @@ func TestCheckSnapshot(t *testing.T) {
 			"NaN", car, func(s *Snapshot) { s.States[0] = math.NaN() },
 			"environment 0: a snapshot with p",
 		},
+		{
+			"NaN seen", car, func(s *Snapshot) { s.Observations[3] = float32(math.NaN()) },
+			"environment 1: a snapshot with the observation velocity NaN",
+		},
+		{
+			"too far seen", car, func(s *Snapshot) { s.Observations[0] = -100.5 },
+			"environment 0: a snapshot with the observation position -100.5",
+		},
+		{"far seen", car, func(s *Snapshot) { s.Observations[0] = -100 }, ""},
+		{
+			"NaN that a cart sees", cart,
+			func(s *Snapshot) { s.Observations[3] = float32(math.NaN()) }, "",
+		},
 		{"NaN of a cart", cart, func(s *Snapshot) { s.States[0] = math.NaN() }, ""},
 		{"a step", car, func(s *Snapshot) { s.Elapsed[1] = math.MaxInt32 - 1 }, ""},
 		{"the last", car, func(s *Snapshot) { s.Elapsed[1] = math.MaxInt32 }, "environment 1: a s"},

@@ -81,6 +81,14 @@ func (t Task) CheckSnapshot(s *Snapshot) error {
 			)
 		}
 	}
+	for k, x := range s.Observations { // from which a network chooses
+		if reach := t.reach(); !(math.Abs(float64(x)) <= reach) && !math.IsInf(reach, 1) {
+			return fmt.Errorf(
+				"%s: environment %d: a snapshot with the observation %s %g: it must be within ±%g",
+				t.Name, k%n, t.Observation[k/n], x, reach,
+			)
+		}
+	}
 	for i, e := range s.Elapsed {
 		switch {
 		case e < 0 || e == math.MaxInt32:

@@ -130,6 +130,16 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+// TestTaskNames: a rollout is named by its environments, their mode and each of their options.
+func TestTaskNames(t *testing.T) {
+	r := gymnasium.Episodes{Environment: "CartPole-v1", Num: 7, Autoreset: "off",
+		Options: map[string]string{"sutton_barto_reward": "True", "max_episode_steps": "3"}}
+	const want = "7 CartPole-v1, off, max_episode_steps=3, sutton_barto_reward=True"
+	if tasks := r.Tasks(); len(tasks) != 1 || tasks[0].Name() != want || tasks[0].Job != &r {
+		t.Errorf("%+v, want one named %q", tasks, want)
+	}
+}
+
 // faulty changes what an engine answers at a step, and where it leaves its environments.
 type faulty struct {
 	classic.Maker

@@ -186,6 +186,26 @@ func TestCountedEach(t *testing.T) {
 	}
 }
 
+// TestCountedHidden: of each of several environments whose end its reset hides the own final
+// observation counts, and of the others the state.
+func TestCountedHidden(t *testing.T) {
+	for i := range 3 {
+		ended, final, state := make([]bool, 3), make([]float32, 12), make([]float64, 12)
+		ended[i], final[i], state[i] = true, -9, 9
+		got := shown(t, "CartPole-v1", "same-step", 3, seen{
+			states: state, final: final, truncated: ended,
+		})
+		want := []string{
+			b.Classic()[b.CartPoleLeft].Name + " 1", b.Classic()[b.Truncated].Name + " 1",
+			b.Classic()[b.ResetSameStep].Name + " 1",
+		}
+		slices.Sort(want)
+		if text := strings.Join(want, ", "); got != text {
+			t.Errorf("environment %d has ended: counted is %q, want %q", i, got, text)
+		}
+	}
+}
+
 // TestCountedLacking: a step that lacks an array, as those of traces may, counts for nothing.
 func TestCountedLacking(t *testing.T) {
 	task, err := classic.Make("CartPole-v1", 1, nil)
