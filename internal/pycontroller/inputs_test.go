@@ -104,3 +104,34 @@ class Controller:
 		t.Errorf("edited: %q", got)
 	}
 }
+
+// TestSourceHash: the hash of a controller is that of its file, of those beside it, and of which of
+// them it is; not of where they are.
+func TestSourceHash(t *testing.T) {
+	hashes := map[string]string{}
+	add := func(what, file string, files map[string]string, equal string) {
+		t.Helper()
+		code, err := ReadSource(filepath.Join(write(t, files), file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := code.SHA256()
+		for other, before := range hashes {
+			if (before == sum) != (other == equal) {
+				t.Errorf("%s and %s have the hashes %.8s and %.8s", what, other, sum, before)
+			}
+		}
+		hashes[what] = sum
+	}
+	two := map[string]string{"a.py": "x = 1\n", "b.py": "y = 2\n"}
+	add("a", "a.py", two, "")
+	add("b beside it", "b.py", two, "")
+	add("one whose text is the other's", "a.py",
+		map[string]string{"a.py": "y = 2\n", "b.py": "x = 1\n"}, "")
+	add("a alone", "a.py", map[string]string{"a.py": "x = 1\n"}, "")
+	add("a beside c", "a.py", map[string]string{"a.py": "x = 1\n", "c.py": "y = 2\n"}, "")
+	add("a beside another b", "a.py", map[string]string{"a.py": "x = 1\n", "b.py": "y = 3\n"}, "")
+	add("a elsewhere", "a.py", map[string]string{
+		"a.py": "x = 1\n", "b.py": "y = 2\n", "b.txt": "", filepath.Join("d", "e.py"): "",
+	}, "a")
+}
