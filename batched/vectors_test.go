@@ -145,3 +145,16 @@ func TestCheckSum(t *testing.T) {
 		}
 	}
 }
+
+// TestPairwise: a sum has each number once, whatever their number, and reads none behind them.
+func TestPairwise(t *testing.T) {
+	for n := range 400 {
+		a := make([]float64, n)
+		for i := range a {
+			a[i] = float64(i + 1)
+		}
+		if got, want := pairwise(slices.Clip(a)), float64(n*(n+1)/2); got != want {
+			t.Errorf("the sum of 1 to %d is %v, want %v", n, got, want)
+		}
+	}
+}

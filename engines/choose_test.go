@@ -40,7 +40,7 @@ func fakes(t *testing.T, list ...Engine) *[]string {
 		}
 		e.New = func(c Config) (lockstep.Implementation, error) {
 			if e.ByLibrary {
-				c.Profile = lockstep.Profile{CSV: lockstep.CSVExact}
+				c.Profile.CSV = lockstep.CSVExact // a part of it
 			}
 			var notices []string
 			if e.Quiet {
@@ -150,20 +150,21 @@ func TestComputes(t *testing.T) {
 func TestCommon(t *testing.T) {
 	closed := fakes(t, Engine{Name: "a"}, Engine{Name: "library", ByLibrary: true},
 		Engine{Name: "none", ByLibrary: true, Missing: missing})
-	own := lockstep.Profile{CSV: lockstep.CSVExact}
+	host := lockstep.Profile{Exp: lockstep.ExpF}
+	own := lockstep.Profile{Exp: lockstep.ExpF, CSV: lockstep.CSVExact}
 	for _, c := range []struct {
 		list []string
 		want lockstep.Profile
 	}{
-		{[]string{"a"}, lockstep.Profile{}}, {[]string{"a", "library"}, own},
-		{[]string{"none", "library", "a"}, own}, {[]string{"none", "a"}, lockstep.Profile{}},
+		{[]string{"a"}, host}, {[]string{"a", "library"}, own},
+		{[]string{"none", "library", "a"}, own}, {[]string{"none", "a"}, host},
 	} {
 		list, err := ByName(c.list...)
 		if err != nil {
 			t.Fatal(err)
 		}
 		*closed = nil
-		got := Common(list, "", lockstep.Profile{})
+		got := Common(list, "", host)
 		if got != c.want || (len(*closed) == 1) != (c.want == own) {
 			t.Errorf("%q: %v, closed %q; want %v", c.list, got, *closed, c.want)
 		}
@@ -274,6 +275,7 @@ func TestSlopesRefuse(t *testing.T) {
 		{110, shotOf(105, 105, "no"), []float64{0}, nil, `rollout 0 of route "r" has no step 105`},
 		{110, shotOf(105, 105, ""), []float64{2.5}, nil, "command 0 is 2.5, want one within ±2"},
 		{110, shotOf(105, 105, ""), []float64{-2.5}, nil, "command 0 is -2.5, want one within ±2"},
+		{110, shotOf(105, 105, ""), []float64{2.1}, nil, "command 0 is 2.1, want one within ±2"},
 		{110, shotOf(105, 105, ""), []float64{nan}, nil, "command 0 is NaN, want one within ±2"},
 		{110, shotOf(105, 105, ""), []float64{0}, func(n *Nudges) { n.Action = 0 },
 			"a nudge of 0, want a number above 0"},

@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"lockstep"
 	batched "lockstep/batched/classic"
@@ -112,6 +115,15 @@ func TestListed(t *testing.T) {
 	}
 	if len(others) != len(Checked())-1 || others[0].Name != Checked()[1].Name {
 		t.Errorf("%d engines are held to the reference, of %d", len(others), len(Checked()))
+	}
+	if got := Classic().Simulates(); got != "classic control" {
+		t.Errorf("the other family simulates %q", got)
+	}
+	if got := threads(Config{Workers: 3}); got != (gpu.Emulation{Processors: 3}) {
+		t.Errorf("three workers are %+v", got)
+	}
+	if got := threads(Config{Shuffled: true}); got != (gpu.Emulation{Order: gpu.Shuffled}) {
+		t.Errorf("shuffled threads are %+v", got)
 	}
 	if restore := Replace(others); len(All()) != len(others) {
 		t.Errorf("%d engines are in place of %d", len(All()), len(others))
@@ -242,10 +254,11 @@ func TestAbout(t *testing.T) {
 // outcome is what comes of a test that needs an engine.
 type outcome struct {
 	skipped, errors []any
+	helped          bool // whose line is told is the test's
 	ends            []func()
 }
 
-func (*outcome) Helper()            {}
+func (o *outcome) Helper()          { o.helped = true }
 func (o *outcome) Skip(why ...any)  { o.skipped = append(o.skipped, why...) }
 func (o *outcome) Fatal(why ...any) { o.errors = append(o.errors, why...) }
 func (o *outcome) Error(why ...any) { o.errors = append(o.errors, why...) }
@@ -275,8 +288,9 @@ func TestForTest(t *testing.T) {
 		e := Engine{Want: want.GPU, Missing: never}
 		e.New = func(Config) (lockstep.Implementation, error) { return c.engine, nil }
 		o := &outcome{}
-		if e.ForTest(o, Config{}); len(o.ends) != 1 {
-			t.Fatalf("%d things are done at the test's end, want 1", len(o.ends))
+		if e.ForTest(o, Config{}); len(o.ends) != 1 || !o.helped {
+			t.Fatalf("%d things are done at the test's end, want 1; it helps: %t", len(o.ends),
+				o.helped)
 		}
 		o.ends[0]()
 		if fmt.Sprint(o.skipped) != c.skipped || fmt.Sprint(o.errors) != c.errors {
@@ -347,6 +361,53 @@ func TestConfig(t *testing.T) {
 						t.Errorf("timed %t: uploading took %v, %v", c.Timed, took, r.Err)
 					}
 				}
+			}
+		})
+	}
+}
+
+// TestWorkers: an engine that is opened with one thread has one.
+func TestWorkers(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
+	c := config(t)
+	c.Workers = 1
+	list, err := ByName("batched", "onnxruntime")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list {
+		t.Run(e.Name, func(t *testing.T) {
+			s := e.ForTest(t, c)
+			var mutex sync.Mutex
+			now, most := 0, 0
+			observe := func(s *lockstep.Step) {
+				if s.Index%20 != 0 {
+					return
+				}
+				mutex.Lock()
+				now++
+				most = max(most, now)
+				mutex.Unlock()
+				time.Sleep(2 * time.Millisecond)
+				mutex.Lock()
+				now--
+				mutex.Unlock()
+			}
+			route := &lockstep.Route{Name: "r"}
+			for _, column := range route.Columns() {
+				*column = make([]float64, lockstep.MinRows)
+			}
+			jobs := slices.Repeat(
+				[]lockstep.Job{{Route: route, Policy: lockstep.Zero{}, Observe: observe}}, 8)
+			for _, r := range s.Simulate(
+				t.Context(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly},
+			) {
+				if r.Err != nil {
+					t.Error(r.Err)
+				}
+			}
+			if most != 1 {
+				t.Errorf("%d threads compute, want 1", most)
 			}
 		})
 	}
