@@ -377,3 +377,37 @@ func TestLedger(t *testing.T) {
 		open("four")
 	}
 }
+
+// TestMutant: what became of a fault is right where it was caught in its own stage, or by its own
+// test, and nothing was caught where it could not be tried.
+func TestMutant(t *testing.T) {
+	probed := Fault{Name: "a", Title: "A.", Engine: "batched", Stage: "cdf"}
+	tested := probed
+	tested.Test = "./golden TestGolden"
+	seen := Sighting{Caught: true, Stage: "cdf", Detail: "TestGolden", Rollouts: 2, Steps: 3}
+	other, missed := seen, Sighting{Rollouts: 2, Steps: 3}
+	other.Stage = "probs"
+	of := func(stage, named string, caught, right bool, err string) verdict.Mutant {
+		return verdict.Mutant{
+			Name: "a", Title: "A.", Engine: "batched", Stage: stage, Named: named, Caught: caught,
+			Right: right, Rollouts: 2, Steps: 3, Error: err,
+		}
+	}
+	for i, c := range []struct {
+		fault Fault
+		saw   Sighting
+		err   error
+		want  verdict.Mutant
+	}{
+		{probed, seen, nil, of("cdf", "cdf", true, true, "")},
+		{probed, other, nil, of("cdf", "probs", true, false, "")},
+		{probed, missed, nil, of("cdf", "", false, false, "")},
+		{probed, seen, errors.New("no"), of("cdf", "", false, false, "no")},
+		{tested, other, nil, of("tests", "TestGolden", true, true, "")},
+		{tested, missed, nil, of("tests", "", false, false, "")},
+	} {
+		if got := c.fault.mutant(c.saw, c.err); got != c.want {
+			t.Errorf("case %d: %+v, want %+v", i, got, c.want)
+		}
+	}
+}
