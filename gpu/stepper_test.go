@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"lockstep"
 	"lockstep/gpu/internal/driver"
@@ -568,5 +569,64 @@ func TestStepperFaults(t *testing.T) {
 	if err != nil || !contains(results[0].Err, "the rollout goes on to step 101") ||
 		!contains(results[1].Err, "seen enough") {
 		t.Errorf("results %v, %v", results, err)
+	}
+}
+
+// TestObserveParts: of more places than are looked at together each has its own observation.
+func TestObserveParts(t *testing.T) {
+	s := newSimulator(t, Config{Open: sharedDevice(t)})
+	sees, err := lockstep.ParseSees([]string{"observation[0]", "observation[56]", "target[1]"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := lockstep.NewSeeing(sees, []lockstep.Layer{{
+		Inputs: 3, Outputs: 2, Weights: make([]float32, 6), Bias: make([]float32, 2),
+	}}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := lockstep.NewExperience([]lockstep.Job{{Route: shorten(routes()[0], 110), Policy: n}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	few := make([]lockstep.Place, e.Steps(0))
+	for k := range few {
+		few[k].Step = k
+	}
+	each := make([]float32, 3*len(few))
+	if err := s.Observe(e, few, each); err != nil {
+		t.Fatal(err)
+	}
+	places := make([]lockstep.Place, wholeAtOnce+7)
+	want := make([]float32, 0, 3*len(places))
+	for k := range places {
+		places[k] = few[k%len(few)]
+		want = append(want, each[k%len(few)*3:][:3]...)
+	}
+	got := make([]float32, 3*len(places))
+	if err := s.Observe(e, places, got); err != nil {
+		t.Fatal(err)
+	}
+	if err := simtest.Same("observations", got, want); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStatsText: what passed, and how long the device was idle meanwhile.
+func TestStatsText(t *testing.T) {
+	s := Stats{Wall: 100 * time.Millisecond}
+	s.Uploads, s.UploadBytes, s.Upload = 2, 30, 4*time.Millisecond
+	s.Launches, s.Kernel = 5, 60*time.Millisecond
+	s.Downloads, s.DownloadBytes, s.Download = 7, 80, 9*time.Millisecond
+	s.Synchronisations = 11
+	var b strings.Builder
+	if err := s.WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	words := strings.Join(strings.Fields(b.String()), " ")
+	const want = "times bytes ms upload 2 30 4.000 kernel 5 0 60.000 download 7 80 9.000 " +
+		"host 27.000 11 synchronisations"
+	if words != want {
+		t.Errorf("%s, want %s", words, want)
 	}
 }
