@@ -346,8 +346,8 @@ func taught(lataccels, actions int) *lockstep.Trajectory {
 
 // failures: what fails a job is that job's error, and leaves the others alone.
 func (s *suite) failures() {
+	want := s.good(s.some(), brief)
 	for _, c := range failing {
-		want := s.good(s.some(), brief)
 		bad := lockstep.Job{Route: copied(short(s.routes[2], 106)), Policy: lockstep.Zero{}}
 		c.edit(&bad)
 		for _, place := range []int{0, 2} {
