@@ -204,7 +204,7 @@ var shown = map[string]showing{
 	"Config.Kernels": by(func(s lockstep.Implementation) string { return s.About().Kernels },
 		"reference", "batched"),
 	"Config.Shuffled": by(func(s lockstep.Implementation) string { // no result may show it
-		return fmt.Sprint(inside(reflect.ValueOf(s), "Order", 12))
+		return fmt.Sprint(simtest.Inside(s, "Order"))
 	}, "emulated"),
 }
 
@@ -256,23 +256,6 @@ func by(show func(lockstep.Implementation) string, names ...string) showing {
 		}
 	}
 	return all
-}
-
-// inside is the first field of that name behind so many pointers, interfaces and structs.
-func inside(v reflect.Value, name string, depth int) (found reflect.Value) {
-	switch {
-	case depth == 0:
-	case v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface:
-		return inside(v.Elem(), name, depth-1)
-	case v.Kind() == reflect.Struct:
-		if found = v.FieldByName(name); found.IsValid() {
-			return found
-		}
-		for i := 0; i < v.NumField() && !found.IsValid(); i++ {
-			found = inside(v.Field(i), name, depth-1)
-		}
-	}
-	return found
 }
 
 // crowd is how many rollouts crowded has.

@@ -4,13 +4,16 @@ package native
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"reflect"
 	"strings"
 	"testing"
 
 	"lockstep"
+	"lockstep/internal/simtest"
 	"lockstep/routefile"
 )
 
@@ -119,5 +122,51 @@ func TestDeviceFeatures(t *testing.T) {
 	answer, err := deviceFeatures(nil, &roll{stepper: observed{}}, intoRequest{1024}, nil)
 	if err != nil || answer != (addressAnswer{1280}) {
 		t.Errorf("%v, %v; want where they are", answer, err)
+	}
+}
+
+// TestOpenHeeds: each field of the request that opens a simulator is heeded, or refused by its
+// value. A field that is new has no line, and fails; so is what a request has no field for.
+func TestOpenHeeds(t *testing.T) {
+	first := openRequest{
+		Engine: "batched", Model: "own", Profile: lockstep.Profile{}.String(), Workers: 1,
+	}
+	opened := func(q openRequest) string {
+		text, err := json.Marshal(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := open(begin("open", 0, "", nil), 0, text, nil)
+		if err != nil {
+			return err.Error()
+		}
+		a := answer.(openAnswer)
+		s, err := get[*simulator](a.Handle)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer drop(a.Handle)
+		return fmt.Sprint(a.Engine, a.Profile, a.Model, simtest.Inside(s, "Workers"))
+	}
+	simtest.Fields(t, map[string]func(q *openRequest){
+		"openRequest.Engine":  func(q *openRequest) { q.Engine = "reference" },
+		"openRequest.Model":   func(q *openRequest) { q.Model = "none.onnx" },
+		"openRequest.Profile": func(q *openRequest) { q.Profile = lockstep.Profiles()[1].String() },
+		"openRequest.Workers": func(q *openRequest) { q.Workers = 3 },
+		"openRequest.Python":  nil, // asked for "host" alone: package installed
+		"openRequest.Stream":  nil, // a GPU's
+	}, func(name string, set func(q *openRequest)) {
+		if set == nil {
+			return
+		}
+		q := first
+		if set(&q); opened(q) == opened(first) {
+			t.Errorf("%s: with another one it is %s", name, opened(q))
+		}
+	}, reflect.TypeFor[openRequest]())
+	const unknown = `json: unknown field "worker"`
+	if err := parse([]byte(`{"worker": 3}`), &first); err == nil ||
+		!strings.Contains(err.Error(), unknown) {
+		t.Errorf("%v, want %s", err, unknown)
 	}
 }
