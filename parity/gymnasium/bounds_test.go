@@ -150,14 +150,14 @@ func holdWall(t *testing.T, name string, old bool, elapsed int32) {
 }
 
 // TestGoal: a mountain car that is there has ended if it is as fast as the goal asks, after its
-// speed has been bounded: held at goals on both sides of the bound, to the next float64 and float32.
+// speed has been bounded: at goals on both sides of the bound, to the next float64 and float32.
 func TestGoal(t *testing.T) {
 	const bound = 0.07
 	goals := []float64{0, 0.06, bound, 0.0702, 0.1, -bound, -0.0702, -1}
 	for _, x := range []float64{bound, -bound} {
 		for _, to := range []float64{-1, 1} {
-			single := float64(math.Nextafter32(float32(x), float32(to)))
-			goals = append(goals, math.Nextafter(x, to), single, float64(float32(x)))
+			goals = append(goals, math.Nextafter(x, to), float64(float32(x)),
+				float64(math.Nextafter32(float32(x), float32(to))))
 		}
 	}
 	for _, name := range []string{"MountainCar-v0", "MountainCarContinuous-v0"} {
