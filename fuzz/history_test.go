@@ -796,21 +796,25 @@ func (h *history) roll() {
 			running[i] = running[i] && !failed[i] && index+s+1 < l.jobs[i].End(l.opts.Shortcuts)
 		}
 	}
+	l.holdCosts(h, index, steps, costs, want, last)
+}
+
+// holdCosts holds what steps of a roll and the last of them cost.
+func (l *line) holdCosts(h *history, index, steps int, costs, want, last []float64) {
 	for i := range costs {
+		now := l.Cost(i)
 		if l.Err(i) != nil {
 			want[i], last[i] = math.NaN(), math.NaN()
+		} else if steps == 0 {
+			now = last[i] // that of a step before
 		}
-		if !schema.Equal(costs[i], want[i]) {
-			h.Fatalf(
-				"%s, rollout %d, %d steps from %d: they cost %v, want %v", l.engine.name, i, steps,
-				index, costs[i], want[i],
-			)
-		}
-		if got := l.Cost(i); steps > 0 && !schema.Equal(got, last[i]) {
-			h.Fatalf(
-				"%s, rollout %d, the last of %d steps from %d: it cost %v, want %v", l.engine.name,
-				i, steps, index, got, last[i],
-			)
+		for what, x := range map[string][2]float64{
+			"they cost": {costs[i], want[i]}, "the last of them costs": {now, last[i]},
+		} {
+			if !schema.Equal(x[0], x[1]) {
+				h.Fatalf("%s, rollout %d, %d steps from %d: %s %v, want %v", l.engine.name, i,
+					steps, index, what, x[0], x[1])
+			}
 		}
 	}
 }

@@ -156,7 +156,8 @@ func TestPack(t *testing.T) {
 		packed := Pack(b, k, n)
 		wide := (n + PanelWidth - 1) / PanelWidth * PanelWidth
 		if len(packed.Data) != k*wide {
-			t.Errorf("%d rows of %d are packed as %d numbers, want %d", k, n, len(packed.Data), k*wide)
+			t.Errorf("%d rows of %d are packed as %d numbers, want %d", k, n, len(packed.Data),
+				k*wide)
 		}
 		for first := range wide / PanelWidth {
 			p := packed.Columns(first)
