@@ -53,6 +53,48 @@ def test_registered():
     envs.close()
 
 
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"seed": 3, "options": {"route": 9}},
+        {"seed": 3, "options": {"route": "nobody"}},
+        {"seed": 3, "options": {"road": 1}},
+        {"seed": -1},
+        {"seed": 1.5},
+        {"options": {"route": -1}},
+    ],
+)
+def test_what_is_refused_draws_nothing(short_routes, how):
+    """The next episodes are those of one that was not asked."""
+
+    def episodes(asked):
+        env = lockstep.Env(short_routes, noise="seed")
+        seen = [env.reset(seed=5)]
+        for _ in range(3):
+            if asked:
+                with pytest.raises((ValueError, TypeError, gymnasium.error.Error)):
+                    env.reset(**how)
+            seen.append(env.reset())
+        seen.append(env.np_random.bit_generator.state)
+        env.close()
+        return seen
+
+    def many(asked):
+        envs = lockstep.VectorEnv(3, short_routes, noise="seed")
+        seen = [envs.reset(seed=5)]
+        for _ in range(3):
+            if asked:
+                with pytest.raises((ValueError, TypeError, gymnasium.error.Error)):
+                    envs.reset(**how)
+            seen.append(envs.reset())
+        envs.close()
+        return seen
+
+    for way in (episodes, many):
+        for a, b in zip(way(True), way(False), strict=True):
+            assert equal(a[0], b[0]) and equal(a[1], b[1]) if isinstance(a, tuple) else equal(a, b)
+
+
 def drive(env, seed, steps, mask=None, reset_mask=None):
     """Everything that an environment returns, under actions that depend on what it shows."""
     rng = np.random.default_rng(seed)
