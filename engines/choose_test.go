@@ -239,6 +239,34 @@ func TestFamily(t *testing.T) {
 	}
 }
 
+// TestFamilySlow: whichever of three engines are slow, those are tried that are not, and the last of
+// them is opened.
+func TestFamilySlow(t *testing.T) {
+	for mask := range 1 << 3 {
+		var three []Member[member]
+		var want []string
+		for k, name := range []string{"a", "b", "c"} {
+			three = append(three, Member[member]{
+				Name: name, Slow: mask>>k&1 == 1,
+				New: func(workers int) (member, error) { return member{name, workers}, nil },
+			})
+			if mask>>k&1 == 0 {
+				want = append(want, name)
+			}
+		}
+		some := &Family[member]{known: three}
+		if got := some.Tried(); !slices.Equal(got, want) {
+			t.Errorf("slow ones %03b: tried are %q, want %q", mask, got, want)
+		}
+		if want == nil {
+			continue // one of a family is fast
+		}
+		if e, err := some.Open("", 1); err != nil || e.name != want[len(want)-1] {
+			t.Errorf("slow ones %03b: %v is opened (%v)", mask, e, err)
+		}
+	}
+}
+
 // TestSlopesRefuse: slopes of what has no next step, is not as many, or is nudged by nothing are
 // refused before anything is computed.
 func TestSlopesRefuse(t *testing.T) {

@@ -75,14 +75,17 @@ func everyWay(t *testing.T) (free, taught []lockstep.Job) {
 // it answers depends on all that it is told.
 func hostedWays(jobs []lockstep.Job) (all []lockstep.Job) {
 	custom := lockstep.Custom{Name: "told", New: func() lockstep.Controller { return new(toldAll) }}
-	batch := &lockstep.Batch{
-		Name: "told together",
-		New: func(routes []*lockstep.Route) (lockstep.BatchController, error) {
-			return make(toldTogether, len(routes)), nil
-		},
+	batch := func(begin float64) *lockstep.Batch {
+		return &lockstep.Batch{
+			Name: "told together", // both of them
+			New: func(routes []*lockstep.Route) (lockstep.BatchController, error) {
+				return toldTogether(slices.Repeat([]toldAll{toldAll(begin)}, len(routes))), nil
+			},
+		}
 	}
+	policies := []lockstep.Policy{custom, batch(0), batch(0.5)}
 	for _, job := range jobs {
-		for _, p := range []lockstep.Policy{custom, batch} {
+		for _, p := range policies {
 			job.Policy, job.Sampling = p, nil
 			all = append(all, job)
 		}

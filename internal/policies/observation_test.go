@@ -137,11 +137,12 @@ func TestObserve(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 5))
 	routes := []*lockstep.Route{
 		randomRoute(random, 141), randomRoute(random, 300), randomRoute(random, 520),
+		randomRoute(random, 300), // as long as another, and of its name
 	}
 	for _, sees := range [][]lockstep.Seen{nil, declared} {
 		network := &lockstep.Network{Sees: sees}
 		var jobs []lockstep.Job
-		for _, r := range []int{1, 0, 2, 1} { // a route twice
+		for _, r := range []int{1, 0, 3, 2, 1} { // a route twice
 			jobs = append(jobs, lockstep.Job{Route: routes[r], Policy: network})
 		}
 		e, err := lockstep.NewExperience(jobs)
