@@ -443,6 +443,7 @@ func TestCheckPolicy(t *testing.T) {
 		{"uniform", Policy{Uniform: &key}.Check(k, 9), ""},
 		{"recorded", Policy{Recorded: make([]Actions, 2)}.Check(k, 2), ""},
 		{"few", Policy{Recorded: make([]Actions, 2)}.Check(k, 3), "actions of 2 steps"},
+		{"many", Policy{Recorded: make([]Actions, 4)}.Check(k, 3), "actions of 4 steps"},
 	}
 	for _, c := range []struct {
 		name  string

@@ -21,7 +21,7 @@ func TestClassicParts(t *testing.T) {
 	sizes := awkward(all)
 	num := 9*(sizes[len(sizes)-1]/2) + 5 // nine of the largest parts, and the beginning of another
 	eachClassic(t, all, num, func(e classic.Maker, task classic.Task) []ran {
-		task.MaxSteps = 97
+		task.MaxSteps = 1<<30 + 97
 		return throughParts(t, e, task)
 	})
 }
@@ -64,8 +64,8 @@ func throughParts(t *testing.T, engine classic.Maker, task classic.Task) (all []
 	put(t, v, func(s *classic.Snapshot) {
 		s.Steps = 1<<32 - 2 // steps are counted beyond 32 bits, and actions drawn by these
 		for i := range s.Elapsed {
-			s.Elapsed[i] = int32((31*i + i/128) % (task.MaxSteps - 6))
-			s.Rewards[i], s.Episodes[i] = float64(-i), int64(i)
+			s.Elapsed[i] = int32(1<<30 + (31*i+i/128)%91)
+			s.Rewards[i], s.Episodes[i] = float64(-i), int64(i)<<33
 		}
 	})
 	all = append(all, runSteps(t, v, task, classic.Policy{Uniform: &key}, 4),
@@ -160,6 +160,17 @@ func stepOnce(t *testing.T, v classic.Vector, task classic.Task, a classic.Actio
 		step = func() error { return stepper.StepRows(a, &answer, rows) }
 	}
 	err := step()
+	seen := classic.Transition{Observations: make([]float32, len(rows))}
+	v.Observe(seen.Observations, nil)
+	if err == nil {
+		err = sameTransition(&classic.Transition{Observations: answer.Observations}, &seen)
+	}
+	if err == nil {
+		seen = observed(v)
+		err = sameTransition(&classic.Transition{
+			Observations: answer.Observations, States: answer.States,
+		}, &seen)
+	}
 	if err == nil {
 		r.end, err = v.Snapshot()
 	}

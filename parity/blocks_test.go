@@ -144,6 +144,20 @@ func blocks(t *testing.T, all []parity.RolloutTask, opts parity.CompareOptions) 
 	}
 }
 
+// TestResultsEach: results of some rollouts are those of each by itself.
+func TestResultsEach(t *testing.T) {
+	all := manyWalks(7)
+	got, err := parity.Results(t.Context(), walker{}, all)
+	must(t, err)
+	for i := range all {
+		want, err := parity.Results(t.Context(), walker{}, all[i:i+1])
+		must(t, err)
+		if got, want := asJSON(t, got[i]), asJSON(t, want[0]); got != want {
+			t.Errorf("rollout %d comes to %s, alone to %s", i, got, want)
+		}
+	}
+}
+
 // asJSON is a value with all that it points to.
 func asJSON(t *testing.T, value any) string {
 	t.Helper()
