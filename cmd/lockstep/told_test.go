@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"os"
 	"path/filepath"
@@ -13,6 +17,7 @@ import (
 	"time"
 
 	"lockstep"
+	"lockstep/cmd/internal/runs"
 	"lockstep/internal/search"
 	"lockstep/internal/want"
 	"lockstep/policyfile"
@@ -152,6 +157,59 @@ func TestEvalTold(t *testing.T) {
 			reference.FormatCost(mean.Total))
 		if !strings.Contains(out, line) {
 			t.Errorf("%swant in it %s", out, line)
+		}
+	}
+}
+
+// loses is an engine that loses the rollouts of one route.
+type loses struct {
+	lockstep.Implementation
+	route string
+}
+
+func (l loses) Simulate(
+	ctx context.Context, jobs []lockstep.Job, o lockstep.Options,
+) iter.Seq2[int, lockstep.Result] {
+	return func(yield func(int, lockstep.Result) bool) {
+		for i, r := range l.Implementation.Simulate(ctx, jobs, o) {
+			if jobs[i].Route.Name == l.route {
+				r = lockstep.Result{Err: lockstep.Passing(errors.New("it was killed"))}
+			}
+			if !yield(i, r) {
+				return
+			}
+		}
+	}
+}
+
+// TestLostTold: of rollouts that were lost each is named, and no other, wherever in a plan they
+// stand.
+func TestLostTold(t *testing.T) {
+	s := newTold(t, shortRoutes(t, 4))
+	s.simulator = loses{s.simulator, "g00001"}
+	policies := []lockstep.Policy{lockstep.DefaultPID(), lockstep.Zero{}, lockstep.PID{P: 0.5}}
+	var said bytes.Buffer
+	env := &environment{ctx: t.Context(), stdout: &stickyWriter{w: io.Discard}, stderr: &said}
+	journal, err := s.journal(env, t.TempDir(), runs.Plan{}, policies...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer journal.Close()
+	work := &runs.Work{
+		Jobs: s.jobs(policies[1:]), First: len(s.routes), Journal: journal,
+		Options: lockstep.Options{Shortcuts: lockstep.CostOnly},
+	}
+	if err := s.stream(env, work, func(int, lockstep.Result) {}); err != nil {
+		t.Fatal(err)
+	}
+	want := "lockstep: 2 of 6 rollouts were lost, are not kept, and are computed when the same " +
+		"command is run again: g00001 of zero, g00001 of pid_0.5_0_0\n"
+	if said.String() != want {
+		t.Errorf("%s, want %s", &said, want)
+	}
+	for i := range 3 * len(s.routes) {
+		if _, kept := journal.Result(i); kept != (i >= work.First && i%len(s.routes) != 1) {
+			t.Errorf("rollout %d: kept: %v", i, kept)
 		}
 	}
 }
