@@ -410,4 +410,31 @@ func TestMutant(t *testing.T) {
 			t.Errorf("case %d: %+v, want %+v", i, got, c.want)
 		}
 	}
+	third := tested
+	third.Engine, third.Test = "reference", ""
+	var names []string
+	for _, b := range bare([]Fault{tested, probed, tested, third, probed}) {
+		names = append(names, b.Name)
+	}
+	if want := []string{"batched", "reference", tested.Test}; !slices.Equal(names, want) {
+		t.Errorf("without faults %q are tried, want %q", names, want)
+	}
+	// Without the fault what is seen is a false alarm.
+	seen.Check = "the first rollout"
+	for i, c := range []struct {
+		fault Fault
+		saw   Sighting
+		err   error
+		want  string
+	}{
+		{probed, seen, nil, "a, without a fault: stage cdf, the first rollout: TestGolden"},
+		{tested, seen, nil, "a, without a fault: TestGolden fails"},
+		{probed, missed, nil, "<nil>"}, {tested, Sighting{}, nil, "<nil>"},
+		{probed, Sighting{}, nil, "a: nothing was compared"},
+		{probed, missed, errors.New("no"), "a: no"},
+	} {
+		if got := fmt.Sprint(c.fault.falseAlarm(c.saw, c.err)); got != c.want {
+			t.Errorf("alarm %d: %s, want %s", i, got, c.want)
+		}
+	}
 }

@@ -155,6 +155,14 @@ func (f *Fault) alarm(ctx context.Context, root string, l *ledger) error {
 		return nil
 	}
 	v, err := f.try(ctx, root)
+	if err := f.falseAlarm(v, err); err != nil {
+		return err
+	}
+	return l.add(f.mutant(v, nil))
+}
+
+// falseAlarm is what a run without the fault finds, or nil.
+func (f *Fault) falseAlarm(v Sighting, err error) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: %w", f.Name, err)
@@ -167,7 +175,7 @@ func (f *Fault) alarm(ctx context.Context, root string, l *ledger) error {
 	case f.Test == "" && v.Steps == 0:
 		return fmt.Errorf("%s: nothing was compared", f.Name)
 	}
-	return l.add(f.mutant(v, nil))
+	return nil
 }
 
 // mutant is what became of the fault. Tests name what they see themselves.
