@@ -150,6 +150,13 @@ func TestComputes(t *testing.T) {
 func TestCommon(t *testing.T) {
 	closed := fakes(t, Engine{Name: "a"}, Engine{Name: "library", ByLibrary: true},
 		Engine{Name: "none", ByLibrary: true, Missing: missing})
+	open := known[1].New
+	known[1].New = func(c Config) (lockstep.Implementation, error) {
+		if c.Model != "its network" {
+			return nil, errWarp
+		}
+		return open(c)
+	}
 	host := lockstep.Profile{Exp: lockstep.ExpF}
 	own := lockstep.Profile{Exp: lockstep.ExpF, CSV: lockstep.CSVExact}
 	for _, c := range []struct {
@@ -164,7 +171,7 @@ func TestCommon(t *testing.T) {
 			t.Fatal(err)
 		}
 		*closed = nil
-		got := Common(list, "", host)
+		got := Common(list, "its network", host)
 		if got != c.want || (len(*closed) == 1) != (c.want == own) {
 			t.Errorf("%q: %v, closed %q; want %v", c.list, got, *closed, c.want)
 		}

@@ -254,13 +254,12 @@ func TestAbout(t *testing.T) {
 // outcome is what comes of a test that needs an engine.
 type outcome struct {
 	skipped, errors []any
-	helped          bool // whose line is told is the test's
 	ends            []func()
 }
 
-func (o *outcome) Helper()          { o.helped = true }
+func (*outcome) Helper()            {}
 func (o *outcome) Skip(why ...any)  { o.skipped = append(o.skipped, why...) }
-func (o *outcome) Fatal(why ...any) { o.errors = append(o.errors, why...) }
+func (o *outcome) Fatal(why ...any) { o.errors = append(o.errors, why...); panic(o) }
 func (o *outcome) Error(why ...any) { o.errors = append(o.errors, why...) }
 func (o *outcome) Cleanup(f func()) { o.ends = append(o.ends, f) }
 
@@ -288,15 +287,27 @@ func TestForTest(t *testing.T) {
 		e := Engine{Want: want.GPU, Missing: never}
 		e.New = func(Config) (lockstep.Implementation, error) { return c.engine, nil }
 		o := &outcome{}
-		if e.ForTest(o, Config{}); len(o.ends) != 1 || !o.helped {
-			t.Fatalf("%d things are done at the test's end, want 1; it helps: %t", len(o.ends),
-				o.helped)
+		if e.ForTest(o, Config{}); len(o.ends) != 1 {
+			t.Fatalf("%d things are done at the test's end, want 1", len(o.ends))
 		}
 		o.ends[0]()
 		if fmt.Sprint(o.skipped) != c.skipped || fmt.Sprint(o.errors) != c.errors {
 			t.Errorf("%v, %v: skipped for %v, want %s; errors %v, want %s", c.engine.why,
 				c.engine.closing, o.skipped, c.skipped, o.errors, c.errors)
 		}
+	}
+	o, e := &outcome{}, Engine{Missing: never}
+	e.New = func(Config) (lockstep.Implementation, error) { return nil, errWarp }
+	func() {
+		defer func() {
+			if ended := recover(); ended != any(o) {
+				t.Errorf("an engine that does not open ends its test by %v", ended)
+			}
+		}()
+		e.ForTest(o, Config{})
+	}()
+	if fmt.Sprint(o.errors) != "[no warp]" || len(o.ends) > 0 {
+		t.Errorf("an engine that does not open: %v", o.errors)
 	}
 }
 
