@@ -269,13 +269,14 @@ func TestCollectOnDevice(t *testing.T) {
 	}
 	before = s.Stats()
 	for _, n := range []int{1, 3, 2} { // room for places is made twice
-		if err := x.Observe(places[:n], uintptr(into)); err != nil {
+		blank := func(c *connection) error { return c.Fill(into, 0, int64(4*len(observed))) }
+		if err := errors.Join(s.use(ctx, nil, blank),
+			x.Observe(places[:n], uintptr(into))); err != nil {
 			t.Fatal(err)
 		}
-		same(
-			t, s, fmt.Sprintf("observations of %d places", n), uintptr(into),
-			observed[:n*lockstep.ObservationSize],
-		)
+		want := make([]float32, len(observed)) // and nothing behind them
+		copy(want, observed[:n*lockstep.ObservationSize])
+		same(t, s, fmt.Sprintf("observations of %d places", n), uintptr(into), want)
 	}
 	if c := s.Stats().Sub(before); c.UploadBytes != 6*16 {
 		t.Errorf("%+v, want the places alone to go up", c.Counts)
@@ -298,6 +299,27 @@ func TestCollectOnDevice(t *testing.T) {
 	s.disconnect()
 	if err := x.Observe(places, uintptr(into)); err == nil {
 		t.Error("a device that failed observes")
+	}
+}
+
+// TestRows: of a route a launch has the rows that its steps have, and where plans are looked at
+// those of the last step's plan, as far as the route goes.
+func TestRows(t *testing.T) {
+	const end, last = 500, 500 - 1 + lockstep.FuturePlanSteps // of the plan of step 499
+	for _, c := range []struct {
+		kind kind
+		rows int
+		want int
+	}{
+		{kind{}, 600, end}, {kind{}, end, end}, {kind{policies: true}, end, end},
+		{kind{policies: true}, last, last}, {kind{commands: true}, last, last},
+		{kind{commands: true}, last - 1, last - 1}, {kind{teacher: true, draws: true}, 600, end},
+	} {
+		route := &lockstep.Route{TargetLataccel: make([]float64, c.rows)}
+		got := (&task{job: &lockstep.Job{Route: route}, end: end}).rows(c.kind)
+		if got != c.want {
+			t.Errorf("%+v: %d rows of %d, want %d", c.kind, got, c.rows, c.want)
+		}
 	}
 }
 
