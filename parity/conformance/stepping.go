@@ -216,6 +216,7 @@ func (d *driver) snapshots() {
 			}
 		}
 	}
+	d.keeps(p, begin)
 	for what, change := range map[string]func(*lockstep.Snapshot){
 		"of another profile": func(s *lockstep.Snapshot) {
 			s.Profile.Exp = lockstep.ExpF - s.Profile.Exp + lockstep.ExpU
@@ -231,6 +232,24 @@ func (d *driver) snapshots() {
 		shot := d.snapshot(p, 0)
 		if change(shot); p.Restore(context.Background(), shot) == nil {
 			d.errorf("Restore takes a snapshot %s", what)
+		}
+	}
+}
+
+// keeps: results that were given stay as they are when the rollouts go back, and on otherwise.
+func (d *driver) keeps(p lockstep.Stepper, begin *lockstep.Snapshot) {
+	given := d.ended(p)
+	d.restore(p, begin)
+	for !p.Done() {
+		none, lataccels := make([]float64, len(d.jobs)), make([]float64, len(d.jobs))
+		if err := p.Step(context.Background(), none, lataccels); err != nil {
+			d.fatalf("Step %d: %w", p.Index(), err)
+		}
+	}
+	d.ended(p)
+	for i, want := range d.want {
+		if err := trajectoryDiffers(given[i].Trajectory, want.result.Trajectory); err != nil {
+			d.errorf("job %d, when it went on otherwise: %w", i, err)
 		}
 	}
 }
