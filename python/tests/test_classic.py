@@ -544,6 +544,15 @@ def test_run_is_steps(name, mode, seed):
     assert equal(ours.run(3, "random", seed, record=("rewards",)).rewards[0].shape, (5,))
 
 
+def test_a_row_is_a_step_of_all():
+    """Also where there are as many steps as environments."""
+    envs = classic.VectorEnv("Acrobot-v1", 3)
+    envs.reset(seed=1)
+    for table in (np.array([0, 1, 2]), np.repeat([[0], [1], [2]], 3, axis=1)):
+        chosen = envs.run(3, table, record=["actions"]).actions
+        assert chosen.tolist() == [[0] * 3, [1] * 3, [2] * 3]
+
+
 def test_run_refuses():
     envs = classic.VectorEnv("CartPole-v1", 3)
     with pytest.raises(ResetNeeded):

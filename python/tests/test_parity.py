@@ -189,6 +189,17 @@ def test_the_challenges_interface(sim, few):
     assert "predict" not in vars(model)  # the recorder is gone
 
 
+def test_one_that_draws_nothing_shows_no_draw(sim, few):
+    class Greedy(tinyphysics.TinyPhysicsModel):
+        def predict(self, input_data, temperature=1.0):
+            return int(np.argmax(self.ort_session.run(None, input_data)[0][0, -1]))
+
+    make = functools.partial(tinyphysics.TinyPhysicsSimulator, Greedy(sim.model))
+    report = lockstep.compare(make, few[:1], gains=(0.1, 0, 0)).json["report"]
+    assert report["compared"]["sample"] > 0
+    assert report["compared"].get("draw", 0) == 0
+
+
 def test_what_is_compared_is_left_as_it_was(sim, few, monkeypatch, tmp_path):
     """Also by one that ends with an exception: the working folder, its model, and its process."""
     monkeypatch.chdir(tmp_path)

@@ -455,6 +455,7 @@ def test_bad_routes(sim, tmp_path):
     lines = (tmp_path / "00001.csv").read_text().splitlines()
     lines[7] = lines[7].replace(",", ",x", 1)
     (tmp_path / "00000.csv").write_text("\n".join(lines))
+    (tmp_path / "00009.csv").write_text("\n".join([lines[0], "", *lines[1:]]))  # not the first
     with pytest.raises(lockstep.RouteError, match="vEgo") as caught:
         sim.load(tmp_path)
     error = caught.value

@@ -7,6 +7,7 @@ import math
 import lockstep
 import numpy as np
 import pytest
+from conftest import write_route
 from lockstep._frames import COLUMNS
 
 
@@ -33,6 +34,18 @@ def test_a_function_steers_as_the_engine_does(sim, short_routes):
     assert got.lataccel.tobytes() == want.lataccel.tobytes()
     for i, rows in enumerate(short_routes.rows):
         assert got.action[0, i, 100:rows].tobytes() == want.action[0, i, 100:rows].tobytes()
+
+
+def test_recorded_commands_are_clipped(sim, tmp_path):
+    """From step 20 on, as the engine does it, where a function steers, too."""
+    write_route(tmp_path / "00000.csv", 104, 30)
+    route = sim.load(tmp_path, cache=False)
+    want, got = (sim.rollout(route, c, trajectory=True) for c in ("zero", lambda step: np.zeros(1)))
+    recorded = route[0].steer_command
+    assert abs(recorded[:20]).max() > 2
+    assert got.action[0, 0, 20:100].tolist() == np.clip(recorded[20:100], -2, 2).tolist()
+    for name in ("action", "lataccel", "costs"):
+        assert getattr(got, name).tobytes() == getattr(want, name).tobytes(), name
 
 
 @pytest.mark.parametrize("start", [20, 63, 100])
