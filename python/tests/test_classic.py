@@ -388,7 +388,7 @@ def test_pictures_of_neighbours(mode):
     for envs in (ours, theirs):
         envs.reset(seed=5)
     same("reset")
-    for k in range(6):
+    for k in range(7):
         if mode is AutoresetMode.DISABLED and k in (2, 4):
             mask = np.array([True, False, True]) if k == 2 else np.ones(3, bool)
             for envs in (ours, theirs):
