@@ -83,7 +83,12 @@ func TestLists(t *testing.T) {
 			t.Errorf("%s of %s: %s", e.Name, e.Folder, of[e.Name])
 		}
 	}
-	for _, m := range Classic().All() {
+	members := Classic().All()
+	if len(members) < len(of)-1 || members[0].Name != Reference().Name {
+		t.Errorf("of classic control there are %d engines, the first %s", len(members),
+			members[0].Name)
+	}
+	for _, m := range members {
 		if m.New == nil {
 			t.Errorf("classic %s cannot be made", m.Name)
 		} else if e, err := m.New(3); m.Name == "batched" && e != (batched.Batched{Workers: 3}) {
