@@ -433,9 +433,9 @@ func (w *ptxWriter) takes(o operation, kind rune, text string) error {
 	move := strings.HasPrefix(o.opcode, "mov")
 	switch {
 	case register:
-		wide := strings.HasPrefix(o.opcode, "cvt") && size(have) > size(t)
+		converts := strings.HasPrefix(o.opcode, "cvt")
 		point := (have[0] == 'f') != (t[0] == 'f') && have[0] != 'b' && t[0] != 'b'
-		if size(have) != size(t) && !wide || point {
+		if size(have) < size(t) || size(have) > size(t) && !converts || point {
 			return fmt.Errorf("%s is a register of type %s, want one of %s", text, have, t)
 		}
 	case special[text] != "":
