@@ -7,13 +7,13 @@ import (
 
 // TestFields: each field has its line, and a field without one and a line without one are told of.
 func TestFields(t *testing.T) {
-	type part struct{ A, b int }
+	type part struct{ A, B int }
 	type whole struct {
 		part
 		C int
 	}
-	var seen, want = "", "whole.part1 whole.C4 part.A2 part.b3 "
-	lines := map[string]string{"whole.part": "1", "part.A": "2", "part.b": "3", "whole.C": "4"}
+	var seen, want = "", "whole.part1 whole.C4 part.A2 part.B3 "
+	lines := map[string]string{"whole.part": "1", "part.A": "2", "part.B": "3", "whole.C": "4"}
 	got := &told{TB: t}
 	_ = part{b: 1} // a field that is not exported is one, too
 	see := func(name, line string) { seen += name + line + " " }
