@@ -107,6 +107,10 @@ func seeingNetworks(t *testing.T) {
 		_, err := lockstep.NewSeeing(sees, layers(0.1, 1, 2), 0.25)
 		simtest.Refused(t, fmt.Sprint(sees), err, want)
 	}
+	most := slices.Repeat(target, lockstep.MaxWidth)
+	if _, err := lockstep.NewSeeing(most, layers(0.001, len(most), 2), 0.25); err != nil {
+		t.Errorf("as many as there may be: %v", err)
+	}
 	named := map[string]bool{}
 	for _, tanh := range []bool{false, true} {
 		for _, sees := range [][]lockstep.Seen{target, roll} {
