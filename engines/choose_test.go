@@ -246,8 +246,8 @@ func TestFamily(t *testing.T) {
 	}
 }
 
-// TestFamilySlow: whichever of three engines are slow, those are tried that are not, and the last of
-// them is opened.
+// TestFamilySlow: whichever of three engines are slow, those are tried that are not, and the last
+// of them is opened.
 func TestFamilySlow(t *testing.T) {
 	for mask := range 1 << 3 {
 		var three []Member[member]

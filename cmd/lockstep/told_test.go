@@ -161,13 +161,13 @@ func TestEvalTold(t *testing.T) {
 	}
 }
 
-// loses is an engine that loses the rollouts of one route.
-type loses struct {
+// losing is an engine that loses the rollouts of one route.
+type losing struct {
 	lockstep.Implementation
 	route string
 }
 
-func (l loses) Simulate(
+func (l losing) Simulate(
 	ctx context.Context, jobs []lockstep.Job, o lockstep.Options,
 ) iter.Seq2[int, lockstep.Result] {
 	return func(yield func(int, lockstep.Result) bool) {
@@ -186,7 +186,7 @@ func (l loses) Simulate(
 // stand.
 func TestLostTold(t *testing.T) {
 	s := newTold(t, shortRoutes(t, 4))
-	s.simulator = loses{s.simulator, "g00001"}
+	s.simulator = losing{s.simulator, "g00001"}
 	policies := []lockstep.Policy{lockstep.DefaultPID(), lockstep.Zero{}, lockstep.PID{P: 0.5}}
 	var said bytes.Buffer
 	env := &environment{ctx: t.Context(), stdout: &stickyWriter{w: io.Discard}, stderr: &said}
