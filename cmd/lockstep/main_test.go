@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -41,9 +42,24 @@ func lockstepRun(ctx context.Context, args ...string) (status int, stdout, stder
 			args = append(args, "--engine", "reference")
 		}
 	}
-	var out, errs bytes.Buffer
+	var out bytes.Buffer
+	var errs said
 	status = run(ctx, args, &stickyWriter{w: &out}, &errs)
-	return status, out.String(), errs.String()
+	errs.Lock()
+	defer errs.Unlock()
+	return status, out.String(), errs.text.String()
+}
+
+// said is what is written to standard error, by controllers' processes as well, all at once.
+type said struct {
+	sync.Mutex
+	text strings.Builder
+}
+
+func (s *said) Write(data []byte) (int, error) {
+	s.Lock()
+	defer s.Unlock()
+	return s.text.Write(data)
 }
 
 // refuses holds a command to end as one that was called wrongly, and to say why.
