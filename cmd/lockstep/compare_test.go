@@ -1071,7 +1071,7 @@ func TestGate(t *testing.T) {
 	}
 
 	edit("twin/twin.go", "package twin\n\n// changed\n")
-	if status, stdout, r := gated(t, out, "equal"); status != exitOK || len(r.Checks) != 26 {
+	if status, stdout, r := gated(t, out, "equal"); status != exitOK || len(r.Checks) != 27 {
 		t.Errorf("equal engines: exit %d, %d checks\n%s", status, len(r.Checks), stdout)
 	}
 	// The same without what is required.
