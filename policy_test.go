@@ -66,6 +66,10 @@ func TestPolicyErrors(t *testing.T) {
 		err.Error() != "pid: 2 gains, want 3 (P,I,D)" {
 		t.Error(err)
 	}
+	if _, err := lockstep.KindZero.New([]float64{1}); err == nil ||
+		err.Error() != "zero: 1 gains, want 0" {
+		t.Error(err)
+	}
 	if _, err := lockstep.Kind(77).New(nil); err == nil || err.Error() != "no kind of policy 77" {
 		t.Error(err)
 	}
