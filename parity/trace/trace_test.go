@@ -217,7 +217,18 @@ func read(data []byte) error {
 	return err
 }
 
-// TestCut: a trace that is cut off anywhere is found to be.
+// shortened is a file that says where it ends, in an error of its own.
+type shortened []byte
+
+func (s shortened) ReadAt(b []byte, offset int64) (int, error) {
+	n := copy(b, s[min(int(offset), len(s)):])
+	if n < len(b) {
+		return n, fmt.Errorf("byte %d: %w", len(s), io.ErrUnexpectedEOF)
+	}
+	return n, nil
+}
+
+// TestCut: a trace that is cut off anywhere is found to be, whoever finds the end.
 func TestCut(t *testing.T) {
 	data := small(t)
 	if err := read(data); err != nil {
@@ -230,6 +241,13 @@ func TestCut(t *testing.T) {
 		}
 		if n >= 16 && !strings.Contains(err.Error(), "cut off") {
 			t.Errorf("%d of %d bytes: %v, want that it is cut off", n, len(data), err)
+		}
+		if n%16 != 0 {
+			continue
+		}
+		_, own := NewFile(shortened(data[:n]), "a.trace")
+		if own == nil || own.Error() != err.Error() {
+			t.Errorf("%d of %d bytes, told by the file: %v, want %v", n, len(data), own, err)
 		}
 	}
 	if err := read(append(bytes.Clone(data), 0)); err == nil ||
