@@ -336,6 +336,8 @@ func TestParseLines(t *testing.T) {
 		record(3) + "y": {3}, record(3) + " " + record(4): {3, 4},
 		"\x00" + record(3) + "\x00" + record(4) + "\x00" + record(5): {3, 4, 5},
 		record(3)[1:]: nil, record(3)[1:] + " " + record(4): {4}, "": nil, record(n): nil,
+		// by the first ten bytes is the next record known
+		record(3) + "x" + record(4)[:10]: {3},
 	} {
 		found, why := parseLines([]byte(text), key, n)
 		var got []int
