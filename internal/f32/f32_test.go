@@ -409,8 +409,9 @@ func TestSoftmax4(t *testing.T) {
 // TestLayerNorm130ARM: rows side by side have the bits of each one alone.
 func TestLayerNorm130ARM(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for rows := range 10 {
-		x, weight, bias := make([]float32, 128*rows), make([]float32, 128), make([]float32, 128)
+	for k := range 30 {
+		rows, n := k%10, []int{1, 8, 128}[k/10]
+		x, weight, bias := make([]float32, n*rows), make([]float32, n), make([]float32, n)
 		for _, numbers := range [][]float32{x, weight, bias} {
 			for i := range numbers {
 				numbers[i] = float32(r.NormFloat64())
@@ -418,13 +419,15 @@ func TestLayerNorm130ARM(t *testing.T) {
 		}
 		got, want := make([]float32, len(x)), make([]float32, len(x))
 		LayerNorm130ARM(got, x, weight, bias)
-		eachRow(layerNorm130ARMRow, want, x, weight, bias)
+		for i := 0; i < len(x); i += n {
+			layerNorm130ARMRow(want[i:][:n], x[i:][:n], weight, bias)
+		}
 		if !slices.EqualFunc(got, want, same) {
-			t.Errorf("%d rows: %x, want %x", rows, got, want)
+			t.Errorf("%d rows of %d: %x, want %x", rows, n, got, want)
 		}
 		LayerNorm130ARM(x, x, weight, bias)
 		if !slices.EqualFunc(x, want, same) {
-			t.Errorf("%d rows in place: %x, want %x", rows, x, want)
+			t.Errorf("%d rows of %d in place: %x, want %x", rows, n, x, want)
 		}
 	}
 }
