@@ -87,20 +87,24 @@ func refusedSlopes(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job,
 	none.Speed = 0
 	lost := by
 	lost.Roll = 1e-30
+	few := slices.Clone(jobs)
+	few[1].Draws = []float64{0.5}
 	for _, c := range []struct {
 		want    string
+		jobs    []lockstep.Job
 		shot    *lockstep.Snapshot
 		actions []float64
 		by      Nudges
 	}{
-		{"want as many", shot, []float64{0}, by},
-		{"want one within ±2", shot, []float64{0, math.NaN()}, by},
-		{"want 100 at least", &early, []float64{0, 0}, by},
-		{"has no step 113", &ended, []float64{0, 0}, by},
-		{"a nudge of 0", shot, []float64{0, 0}, none},
-		{"a nudge of 1e-30 does not change", shot, []float64{0, 0}, lost},
+		{"want as many", jobs, shot, []float64{0}, by},
+		{"want one within ±2", jobs, shot, []float64{0, math.NaN()}, by},
+		{"want 100 at least", jobs, &early, []float64{0, 0}, by},
+		{"has no step 113", jobs, &ended, []float64{0, 0}, by},
+		{"a nudge of 0", jobs, shot, []float64{0, 0}, none},
+		{"a nudge of 1e-30 does not change", jobs, shot, []float64{0, 0}, lost},
+		{"1 draws are given", few, shot, []float64{0, 0}, by}, // though expected values use none
 	} {
-		_, err := NextSlopes(context.Background(), s, jobs, c.shot, c.actions, c.by)
+		_, err := NextSlopes(context.Background(), s, c.jobs, c.shot, c.actions, c.by)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
