@@ -7,8 +7,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -237,15 +239,24 @@ func TestWriteRefuses(t *testing.T) {
 		t.Errorf("stopped after 2 routes: %v, %d files", err, len(entries))
 	}
 	first := filepath.Join(dir, FileName(0))
-	for _, at := range []int{0, len(header), len(Route(0, 0)) - 2} {
-		other := Route(0, 0)
+	route := Route(0, 0)
+	n := len(route)
+	others := map[string][]byte{
+		"empty": {}, "cut off": route[:n-1], "half": route[:n/2],
+		"longer": append(slices.Clone(route), '\n'),
+	}
+	for _, at := range []int{0, len(header), n - 2} {
+		other := slices.Clone(route)
 		other[at] ^= 1 // as long, and one bit of it is another
+		others[fmt.Sprintf("another in byte %d", at)] = other
+	}
+	for what, other := range others {
 		if err := os.WriteFile(first, other, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if err := Write(t.Context(), dir, Options{NumRoutes: 1}); err == nil ||
 			!strings.Contains(err.Error(), "other bytes") {
-			t.Errorf("a file whose byte %d is another is taken for the route's: %v", at, err)
+			t.Errorf("a file that is %s is taken for the route's: %v", what, err)
 		}
 	}
 	if err := Write(t.Context(), first, Options{NumRoutes: 1}); err == nil {
