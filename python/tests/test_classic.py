@@ -197,9 +197,13 @@ def test_bad_input():
         (np.array([0, 2, 1]), ValueError, "environment 1: action 2 is not one of 0 to 1"),
         (np.array([0, 1, -(2**40)]), ValueError, "environment 2: action -1"),
         (np.array([0, 2**64 - 1, 0], np.uint64), ValueError, "environment 1"),
+        (np.array([0, 0, 2**32 + 1]), ValueError, "environment 2: action"),
+        (np.array([2**31, 0, 0], np.uint32), ValueError, "environment 0: action"),
     ]:
         with pytest.raises(kind, match=message):
             envs.step(actions)
+        with pytest.raises(kind, match="want" if actions.shape != (3,) else message):
+            envs.run(1, actions[None], record=())
     assert equal(envs.states, before)
     envs.step(np.array([0, 1, 1], np.uint8))
     envs.step(np.array([0, 1, 1]))
