@@ -265,9 +265,11 @@ fuzz: ## run every fuzz target for FUZZTIME each
 
 # Calls in any order, of both families, of which make test runs a few; see TestHistory.
 .PHONY: histories
-histories: ## any calls in any order, HISTORIES of them; every call has come after every other
-	$(GO) test ./fuzz -count=1 -timeout 4h -run '^Test(Classic|History(OnDevice)?)$$' -rapid.checks=$(HISTORIES) $(TESTFLAGS)
+histories: ## 20 calls or more in any order: HISTORIES of classic control and ROLLOUTS of rollouts; every call has come after every other
+	$(GO) test ./fuzz -count=1 -timeout 4h -run '^TestClassic$$' -rapid.checks=$(HISTORIES) $(TESTFLAGS)
+	$(GO) test ./fuzz -count=1 -timeout 4h -run '^TestHistory(OnDevice)?$$' -rapid.checks=$(ROLLOUTS) $(TESTFLAGS)
 histories: HISTORIES ?= 10000
+histories: ROLLOUTS ?= 2000
 
 histories-python: HISTORIES ?= 1000
 

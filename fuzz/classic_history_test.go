@@ -86,7 +86,7 @@ func classicHistories(all []classic.Maker) func(t *rapid.T, cover func(pair stri
 				h.apart()
 			}
 		}
-		for range rapid.IntRange(1, 24).Draw(t, "calls") {
+		for range length(24).Draw(t, "calls") {
 			call := rapid.SampledFrom(classicCallNames).Draw(t, "call")
 			calls[call]()
 			if before != "" {

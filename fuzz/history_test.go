@@ -26,8 +26,26 @@ import (
 	"lockstep/snapshotfile"
 )
 
-// manyHistories is how many make sure that every call has come after every other.
-const manyHistories = 1000
+// manyHistories is how many make sure that every call has come after every other. Each is of
+// longCalls at least then.
+const (
+	manyHistories = 1000
+	longCalls     = 20
+)
+
+// areMany reports whether so many histories were asked for.
+func areMany() bool {
+	n, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String())
+	return err == nil && n >= manyHistories
+}
+
+// length is how many calls a history has.
+func length(most int) *rapid.Generator[int] {
+	if areMany() {
+		return rapid.IntRange(longCalls, most)
+	}
+	return rapid.IntRange(1, most)
+}
 
 // checkHistories runs a property of histories of calls on a part of the cases, or on all if
 // there are many. It is told of each call and the one before it, which come in every order if
@@ -37,8 +55,7 @@ func checkHistories(
 	p func(t *rapid.T, cover, pair func(string)),
 ) {
 	t.Helper()
-	if n, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String()); err == nil &&
-		n >= manyHistories {
+	if areMany() {
 		part = 1
 	}
 	had := map[string]bool{}
@@ -171,7 +188,7 @@ func histories(
 		"fork",
 	) // a rollout has many steps
 	before := ""
-	for range rapid.IntRange(1, 32).Draw(t, "calls") {
+	for range length(32).Draw(t, "calls") {
 		call := rapid.SampledFrom(often).Draw(t, "call")
 		calls[call]()
 		if before != "" {

@@ -947,30 +947,36 @@ func TestTargetFewer(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, less := range fewer {
-		variable, _, _ := strings.Cut(less, "=")
-		if !strings.Contains(string(data), "\n"+name+": "+variable+" ?= ") {
-			t.Errorf("%s: the Makefile has no default for %s", name, variable)
+		recipe, defaults, many := name+":\n\t@echo", "", ""
+		for word := range strings.FieldsSeq(less) {
+			variable, _, _ := strings.Cut(word, "=")
+			if !strings.Contains(string(data), "\n"+name+": "+variable+" ?= ") {
+				t.Errorf("%s: the Makefile has no default for %s", name, variable)
+			}
+			recipe += " " + variable + "=$(" + variable + ")"
+			defaults += name + ": " + variable + " ?= all\n"
+			many += variable + "=all "
 		}
 		root := t.TempDir()
-		write(t, root, "Makefile", name+":\n\t@echo $("+variable+") > of\n"+name+": "+variable+
-			" ?= all\n")
-		for want, g := range map[string]*run{
-			strings.TrimPrefix(less, variable+"="): {
-				change: verdict.Change{Packages: []string{"batched"}},
-			},
-			"all":  {change: verdict.Change{Packages: []string{everyPackage}}},
-			"all ": {Config: Config{All: true}},
+		write(t, root, "Makefile", recipe+" > of\n"+defaults)
+		for _, c := range []struct {
+			g    *run
+			want string
+		}{
+			{&run{change: verdict.Change{Packages: []string{"batched"}}}, less},
+			{&run{change: verdict.Change{Packages: []string{everyPackage}}}, many},
+			{&run{Config: Config{All: true}}, many},
 		} {
-			g.Root, g.env = root, os.Environ()
-			var c verdict.Check
-			if err := g.target(t.Context(), &c, name, nil); err != nil {
+			c.g.Root, c.g.env = root, os.Environ()
+			var k verdict.Check
+			if err := c.g.target(t.Context(), &k, name, nil); err != nil {
 				t.Fatal(err)
 			}
 			of, err := os.ReadFile(filepath.Join(root, "of"))
-			want = strings.TrimSpace(want)
+			want := strings.TrimSpace(c.want)
 			if got := strings.TrimSpace(string(of)); err != nil || got != want ||
-				(c.Note == less) != (want != "all") {
-				t.Errorf("%s: %s cases, %v, and the note %q; want %s", name, got, err, c.Note, want)
+				(k.Note == less) != (want == less) {
+				t.Errorf("%s: %s, %v, and the note %q; want %s", name, got, err, k.Note, want)
 			}
 		}
 	}
