@@ -572,6 +572,14 @@ var mutants = []mutant{
 		}
 		return ctx
 	}), "results", "job 0, its route or its teacher was written to"},
+	{"writes to a teacher", inputs(func(ctx ctxt, jobs []lockstep.Job, _ *lockstep.Options) ctxt {
+		for i := range jobs {
+			if teacher := jobs[i].Teacher; teacher != nil {
+				teacher.Target = []float64{1} // which nobody is taught
+			}
+		}
+		return ctx
+	}), "teacher", "its route or its teacher was written to"},
 	{"an error spreads to the next job", func(w *wrapper, sim lockstep.Simulator) {
 		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
 			return func(yield func(int, lockstep.Result) bool) {

@@ -188,6 +188,17 @@ def test_the_challenges_interface(sim, few):
     assert "step 101" in found.why
     assert "predict" not in vars(model)  # the recorder is gone
 
+    class Dear(tinyphysics.TinyPhysicsSimulator):
+        def compute_cost(self):
+            costs = super().compute_cost()
+            costs[wrong] = np.nextafter(costs[wrong], np.inf)
+            return costs
+
+    for index, wrong in enumerate(("lataccel_cost", "jerk_cost", "total_cost")):
+        found = lockstep.compare(functools.partial(Dear, model), few[:1])
+        assert not found.equal
+        assert f"stage costs, index {index} ({wrong.removesuffix('_cost')})" in found.why
+
 
 def test_one_that_draws_nothing_shows_no_draw(sim, few):
     class Greedy(tinyphysics.TinyPhysicsModel):
