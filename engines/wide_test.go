@@ -123,6 +123,9 @@ func TestWideNaN(t *testing.T) {
 	past := policyRoutes(t, 2)[1]
 	past.AEgo = append([]float64{}, past.AEgo...)
 	past.AEgo[20] = math.NaN()
+	both := *past
+	both.AEgo = append([]float64{}, past.AEgo...)
+	both.AEgo[100] = math.NaN() // at the step at which a[-80] is NaN
 	late := policyRoutes(t, 2)[1]
 	late.VEgo = append([]float64{}, late.VEgo...)
 	late.VEgo[115] = math.NaN()
@@ -177,15 +180,18 @@ func TestWideNaN(t *testing.T) {
 				t.Fatal(err, first.Results[0].Err)
 			}
 			manyPlaces(t, s, first)
-			first.Jobs[0].Route, first.Lataccel[3] = past, math.NaN()
+			first.Lataccel[3] = math.NaN()
 			for _, x := range []struct {
+				route  *lockstep.Route
 				places []lockstep.Place
 				want   string
 			}{
-				{[]lockstep.Place{{}, {Step: 4}}, "step 100: observation[1] (a[-80]) is NaN"},
-				{[]lockstep.Place{{Step: 4}, {}}, "step 104: observation[1] (lataccel) is NaN"},
+				{past, []lockstep.Place{{}, {Step: 4}}, "100: observation[1] (a[-80]) is NaN"},
+				{past, []lockstep.Place{{Step: 4}, {}}, "104: observation[1] (lataccel) is NaN"},
+				{&both, []lockstep.Place{{}}, "step 100: observation[7] (a ego) is NaN"},
 			} {
-				err := s.Observe(first, x.places, make([]float32, 4))
+				first.Jobs[0].Route = x.route
+				err := s.Observe(first, x.places, make([]float32, 2*len(x.places)))
 				if err == nil || !strings.HasSuffix(err.Error(), x.want) {
 					t.Errorf("observed at %v: %v, want %q", x.places, err, x.want)
 				}

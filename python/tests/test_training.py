@@ -22,12 +22,15 @@ def network():
     return lockstep.Network(*layers())
 
 
-def test_the_exported_controller_is_equal(sim, short_routes, network, tmp_path):
+@pytest.mark.parametrize("scale", [0.25, 4])  # with 4 a command's change comes to its bound
+def test_the_exported_controller_is_equal(sim, short_routes, scale, tmp_path):
     pytest.importorskip("onnxruntime")
+    network = lockstep.Network(*layers(scale=1), scale=scale)
     network.export(tmp_path / "actor.py")
-    result = sim.rollout(short_routes[:2], [network, tmp_path / "actor.py"])
+    result = sim.rollout(short_routes[:2], [network, tmp_path / "actor.py"], trajectory=True)
     assert result.errors == {}
-    assert result.costs[0].tobytes() == result.costs[1].tobytes()
+    assert result.action[0].tobytes() == result.action[1].tobytes()
+    assert (np.abs(np.diff(result.action[0, :, 100:], axis=-1)) == 0.5).any() == (scale == 4)
 
 
 def softplus(x):
