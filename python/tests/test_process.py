@@ -155,6 +155,8 @@ def test_interrupt_of_a_rollout():
         """
         import os, signal, threading, time
         import numpy as np
+        # who runs the tests in the background may have them ignore it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         sim = lockstep.Simulator(engine="reference", model="own", workers=1)
         routes = sim.load("own")
         went_on, at = threading.Event(), []
