@@ -148,33 +148,34 @@ func (n *Network) Element(i int) string {
 
 // check refuses a layer that does not fit so many inputs of a largest magnitude, and
 // returns the largest magnitude of its outputs.
-func (l *Layer) check(inputs int, largest float64) (highest float64, err error) {
+func (l *Layer) check(inputs int, largest float64) (float64, error) {
 	if l.Inputs != inputs || l.Outputs < 1 || l.Outputs > MaxWidth {
-		return highest, fmt.Errorf(
+		return 0, fmt.Errorf(
 			"%d inputs and %d outputs, want %d and 1 to %d", l.Inputs, l.Outputs, inputs, MaxWidth,
 		)
 	}
 	if len(l.Weights) != l.Inputs*l.Outputs || len(l.Bias) != l.Outputs {
-		return highest, fmt.Errorf(
+		return 0, fmt.Errorf(
 			"%d weights and %d biases, want %d and %d", len(l.Weights), len(l.Bias),
 			l.Inputs*l.Outputs, l.Outputs,
 		)
 	}
+	highest := 0.0
 	for o := range l.Outputs {
 		sum := math.Abs(float64(l.Bias[o]))
 		for k, w := range l.Weights[o*l.Inputs:][:l.Inputs] {
 			if x := float64(w); math.IsNaN(x) || math.IsInf(x, 0) {
-				return highest, fmt.Errorf("weight [%d][%d] is %v", o, k, w)
+				return 0, fmt.Errorf("weight [%d][%d] is %v", o, k, w)
 			}
 			sum += math.Abs(float64(w)) * largest
 		}
 		if x := float64(l.Bias[o]); math.IsNaN(x) || math.IsInf(x, 0) {
-			return highest, fmt.Errorf("bias [%d] is %v", o, x)
+			return 0, fmt.Errorf("bias [%d] is %v", o, x)
 		}
 		highest = max(highest, sum)
 	}
 	if highest > math.MaxFloat32/2 {
-		return highest, errors.New("the weights are so large that a sum may overflow")
+		return 0, errors.New("the weights are so large that a sum may overflow")
 	}
 	return highest, nil
 }

@@ -224,18 +224,17 @@ func (in *records) fail(field int, format string, args ...any) error {
 func (in *records) read(columns *[len(columnNames)]pandas.Column) (rows int, err error) {
 	header, err := in.next()
 	if err == io.EOF {
-		return rows, &Error{
+		return 0, &Error{
 			File: in.path, Err: errors.New("empty: want a header line and at least 101 rows"),
 		}
 	} else if err != nil {
-		return rows, err
+		return 0, err
 	}
 	fields := len(header)
 	var at [len(columnNames)]int // field index of each column
 	for i, name := range columnNames {
 		if at[i] = slices.Index(header, name); at[i] < 0 {
-			return rows, in.fail(
-				0, "no column %q; want %s", name, strings.Join(columnNames[:], ", "))
+			return 0, in.fail(0, "no column %q; want %s", name, strings.Join(columnNames[:], ", "))
 		}
 	}
 	for ; ; rows++ {
@@ -243,10 +242,10 @@ func (in *records) read(columns *[len(columnNames)]pandas.Column) (rows int, err
 		if err == io.EOF {
 			return rows, nil
 		} else if err != nil {
-			return rows, err
+			return 0, err
 		}
 		if len(record) > fields {
-			return rows, in.fail(
+			return 0, in.fail(
 				fields, "row %d has %d fields, the header has %d", rows, len(record), fields)
 		}
 		for i, j := range at {
@@ -258,16 +257,16 @@ func (in *records) read(columns *[len(columnNames)]pandas.Column) (rows int, err
 			optional := i == steerColumn && rows >= lockstep.ControlStartIdx
 			switch {
 			case !ok:
-				return rows, in.fail(position, "%s: %.60q is not a number", columnNames[i], field)
+				return 0, in.fail(position, "%s: %.60q is not a number", columnNames[i], field)
 			case optional:
 			case field == "":
-				return rows, in.fail(
+				return 0, in.fail(
 					position, "%s: missing in row %d%s", columnNames[i], rows, steerHint(i))
 			case math.IsNaN(x) || math.IsInf(x, 0):
-				return rows, in.fail(
+				return 0, in.fail(
 					position, "%s: %.60q is not finite%s", columnNames[i], field, steerHint(i))
 			case i == rollColumn && math.Abs(x) >= libm.SinLimit:
-				return rows, in.fail(
+				return 0, in.fail(
 					position, "roll: %g is outside ±%g rad, where the sine is known bit for bit", x,
 					libm.SinLimit)
 			}
