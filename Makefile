@@ -86,7 +86,7 @@ mutants: build ## plant every fault, and write what was noticed into parity/muta
 	$(BIN) mutants --markdown --out build/mutants.json > build/mutants.md
 	{ sed '/^|/,$$d' parity/mutants/README.md; cat build/mutants.md; } > build/README.md && mv build/README.md parity/mutants/README.md
 
-# A package for make mutation, and flags (--operators omissions, --tests './parity ./fuzz', --seed 7).
+# A package for make mutation, and flags (--operators confusions, --tests './parity ./fuzz', --seed 7).
 PKG ?= ./parity/schema
 
 .PHONY: mutation

@@ -199,7 +199,7 @@ func (b *build) leave(without map[place]bool, out string) bool {
 		file := filepath.Join(folder, filepath.Base(path))
 		line, err := strconv.Atoi(m[2])
 		if err != nil || slices.ContainsFunc(
-			append(append([]string{loop}, omissions...), ""),
+			slices.Concat([]string{loop}, omissions, confusions, []string{""}),
 			func(operator string) bool { return note(place{file, line, operator}) },
 		) {
 			continue

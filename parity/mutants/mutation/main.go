@@ -2,7 +2,8 @@
 // tells which of these mutants the tests do not see: see `make mutation`. All mutants are in one
 // program, in which a variable of the environment chooses one, so that nothing is compiled or
 // linked for a single mutant; each is judged by the tests that reach it. The operators are
-// gremlins', and those of what people forget or mix up (omissions.go).
+// gremlins', those of what people forget or mix up (omissions.go), and of what they take for
+// something else (confusions.go).
 package main
 
 import (
@@ -41,7 +42,7 @@ func main() {
 	flag.StringVar(&o.tags, "tags", "", "of the build")
 	flag.StringVar(&o.diff, "diff", "", "only lines that differ from this revision")
 	flag.StringVar(
-		&o.operators, "operators", ofGremlins, "which: "+ofGremlins+", "+ofOmissions+" or "+ofAll,
+		&o.operators, "operators", ofGremlins, "which: "+strings.Join(families, ", ")+" or "+ofAll,
 	)
 	flag.Uint64Var(
 		&o.seed, "seed", 0, "of the sample; 0: another each time, with --diff the commit's",
@@ -67,18 +68,12 @@ func git(args ...string) (string, error) {
 // run is called in the module's root.
 func run(o options, folders []string) error {
 	begin := time.Now()
-	switch o.operators {
-	case ofGremlins, ofOmissions:
-	case ofAll:
-		if o.enter {
-			return fmt.Errorf(
-				"a row of the ledger is of --operators %s or %s", ofGremlins, ofOmissions,
-			)
-		}
-	default:
-		return fmt.Errorf(
-			"--operators %s: want %s, %s or %s", o.operators, ofGremlins, ofOmissions, ofAll,
-		)
+	known := strings.Join(families, ", ")
+	switch {
+	case !slices.Contains(families, o.operators) && o.operators != ofAll:
+		return fmt.Errorf("--operators %s: want %s or %s", o.operators, known, ofAll)
+	case o.operators == ofAll && o.enter:
+		return fmt.Errorf("a row of the ledger is of one of --operators %s", known)
 	}
 	commit, err := git("rev-parse", "--short=7", "HEAD")
 	if err != nil {
@@ -148,8 +143,8 @@ func (o *options) report(
 		if o.tests != "" {
 			name += ", tests of " + o.tests + " too"
 		}
-		if o.operators == ofOmissions {
-			name += forgotten
+		if o.operators != ofGremlins {
+			name += " (" + o.operators + ")"
 		}
 		err = enterRow(name, commit, o.seed, s)
 	}

@@ -134,12 +134,15 @@ type rewriter struct {
 	fixed     map[ast.Node]bool // numbers that are left
 }
 
-// Which operators there are: gremlins' and omissions.
+// Families of operators, each with rows of its own in the ledger.
 const (
-	ofGremlins  = "gremlins"
-	ofOmissions = "omissions"
-	ofAll       = "all"
+	ofGremlins   = "gremlins"
+	ofOmissions  = "omissions"
+	ofConfusions = "confusions"
+	ofAll        = "all"
 )
+
+var families = []string{ofGremlins, ofOmissions, ofConfusions}
 
 // rewrite returns a file with its mutants in it.
 func (r *rewriter) rewrite(file *ast.File, name string, text []byte) string {
@@ -204,14 +207,19 @@ func (r *rewriter) node(n ast.Node) bool {
 	case *ast.BinaryExpr:
 		into = r.info.Types[n].Value == nil
 	}
-	if r.operators != ofGremlins {
+	if r.asks(ofOmissions) {
 		into = r.omit(n) && into
 	}
-	if r.operators != ofOmissions && !r.left(n) {
+	if r.asks(ofConfusions) {
+		r.confuse(n)
+	}
+	if r.asks(ofGremlins) && !r.left(n) {
 		into = r.change(n) && into
 	}
 	return into
 }
+
+func (r *rewriter) asks(family string) bool { return r.operators == family || r.operators == ofAll }
 
 // change notes what gremlins' operators make of a node.
 func (r *rewriter) change(n ast.Node) bool {

@@ -120,13 +120,10 @@ func enter(text, folder, commit string, seed uint64, s *score) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// forgotten ends the names of rows that omissions were judged for.
-const forgotten = " (omissions)"
-
-// totals are the sentence that README.md says of the ledger: rows of omissions apart, since tests
-// see fewer of them.
+// totals are the sentence that README.md says of the ledger: each family of operators apart, since
+// tests see fewer of those that came later. A row names its family unless it is the first.
 func totals(ledger string) (string, error) {
-	var sums [2]struct{ judged, killed int } // the second: of omissions
+	sums := make([]struct{ judged, killed int }, len(families))
 	for line := range strings.Lines(ledger) {
 		cells := strings.Split(line, "|")
 		if len(cells) != 11 || strings.HasPrefix(line, "| package |") || line[1] == '-' {
@@ -139,23 +136,27 @@ func totals(ledger string) (string, error) {
 				return "", fmt.Errorf("%s: %q: %w", line, cells[5+i], err)
 			}
 		}
-		s := &sums[0]
-		if strings.HasSuffix(strings.TrimSpace(cells[1]), forgotten) {
-			s = &sums[1]
-		}
+		s := &sums[max(0, slices.IndexFunc(families, func(family string) bool {
+			return strings.HasSuffix(strings.TrimSpace(cells[1]), " ("+family+")")
+		}))]
 		s.judged, s.killed = s.judged+n[0]-n[2], s.killed+n[1]
 	}
-	first, second := sums[0], sums[1]
-	if first.judged == 0 {
+	if sums[0].judged == 0 {
 		return "", errors.New("the ledger has no rows")
 	}
-	text := fmt.Sprintf("%d of %d mutants killed (%.1f %%)", first.killed, first.judged,
-		100*float64(first.killed)/float64(first.judged))
-	if second.judged > 0 {
-		text += fmt.Sprintf("; omissions: %d of %d (%.1f %%)", second.killed, second.judged,
-			100*float64(second.killed)/float64(second.judged))
+	var parts []string
+	for i, s := range sums {
+		share := 100 * float64(s.killed) / float64(s.judged)
+		switch {
+		case i == 0:
+			parts = append(parts,
+				fmt.Sprintf("%d of %d mutants killed (%.1f %%)", s.killed, s.judged, share))
+		case s.judged > 0:
+			parts = append(parts,
+				fmt.Sprintf("%s: %d of %d (%.1f %%)", families[i], s.killed, s.judged, share))
+		}
 	}
-	return text + ".", nil
+	return strings.Join(parts, "; ") + ".", nil
 }
 
 var totalsLine = regexp.MustCompile(`(?m)^\d+ of \d+ mutants killed .*$`)

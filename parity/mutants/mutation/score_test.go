@@ -221,10 +221,11 @@ func TestTotals(t *testing.T) {
 		got != "7 of 10 mutants killed (70.0 %)." {
 		t.Errorf("%q, %v", got, err)
 	}
-	table = enter(table, "a"+forgotten, "c", 1, &score{mutants: 8, judged: 4, killed: 1})
+	table = enter(table, "a (confusions)", "c", 1, &score{mutants: 8, judged: 4, killed: 1})
+	table = enter(table, "a (omissions)", "c", 1, &score{mutants: 2, judged: 2, killed: 1})
 	if got, err := totals(table); err != nil || got != "7 of 10 mutants killed "+
-		"(70.0 %); omissions: 1 of 4 (25.0 %)." {
-		t.Errorf("with omissions: %q, %v", got, err)
+		"(70.0 %); omissions: 1 of 2 (50.0 %); confusions: 1 of 4 (25.0 %)." {
+		t.Errorf("of three families: %q, %v", got, err)
 	}
 }
 

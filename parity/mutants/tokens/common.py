@@ -177,11 +177,13 @@ def enter(name: str, row: str) -> None:
         judged, killed = sum(j - e for j, _, e in numbers), sum(k for _, k, _ in numbers)
         return f"{killed} of {judged}", f"({100 * killed / judged:.1f} %)"
 
-    # As parity/mutants/mutation says it: what people forget is apart.
-    forgotten = [cells for cells in rows if cells[1].endswith("(omissions) ")]
-    others = [cells for cells in rows if cells not in forgotten]
-    total = "{} mutants killed {}".format(*killed_of(others))
-    if forgotten:
-        total += "; omissions: {} {}".format(*killed_of(forgotten))
+    # As parity/mutants/mutation says it: families of operators but the first are apart.
+    parts = ["{} mutants killed {}"]
+    families = [[cells for cells in rows if not re.search(r" \((omis|confu)sions\) $", cells[1])]]
+    for family in ("omissions", "confusions"):
+        if own := [cells for cells in rows if cells[1].endswith(f" ({family}) ")]:
+            parts.append(family + ": {} {}")
+            families.append(own)
+    total = "; ".join(p.format(*killed_of(f)) for p, f in zip(parts, families, strict=True))
     total += "."
     README.write_text(re.sub(r"(?m)^\d+ of \d+ mutants killed .*$", total, README.read_text()))

@@ -8,13 +8,25 @@ import (
 	"time"
 )
 
-// TestOmissions: in a package that has an example of each, the operators make the mutants of a
+// examples are packages that have one of each place that a family's operators fit.
+var examples = map[string]string{
+	ofGremlins:   toy,
+	ofOmissions:  "parity/mutants/mutation/testdata/forgotten",
+	ofConfusions: "parity/mutants/mutation/testdata/confused",
+}
+
+// TestFamilies: in a package that has an example of each, the operators make the mutants of a
 // table, in which stands what each does to what TestShow prints, and no others: none where nothing
 // could be seen, nor where it would not compile.
-func TestOmissions(t *testing.T) {
-	const folder = "parity/mutants/mutation/testdata/forgotten"
+func TestFamilies(t *testing.T) {
 	t.Chdir("../../..")
-	b := &build{work: t.TempDir(), operators: ofOmissions}
+	for _, family := range families[1:] {
+		t.Run(family, func(t *testing.T) { makes(t, family, examples[family]) })
+	}
+}
+
+func makes(t *testing.T, family, folder string) {
+	b := &build{work: t.TempDir(), operators: family}
 	var err error
 	if b.root, err = os.Getwd(); err != nil {
 		t.Fatal(err)
@@ -63,33 +75,38 @@ func TestOmissions(t *testing.T) {
 	}
 }
 
-// TestOperators: gremlins' operators and omissions are all of them, and a row is of either.
+// TestOperators: all operators are those of the families, and a row is of one of them.
 func TestOperators(t *testing.T) {
 	t.Chdir("../../..")
-	of := map[string]int{}
-	for _, operators := range []string{ofGremlins, ofOmissions, ofAll} {
+	of, sum := map[string]int{}, 0
+	for _, operators := range append([]string{ofAll}, families...) {
 		b := &build{work: t.TempDir(), operators: operators}
 		var err error
 		if b.root, err = os.Getwd(); err != nil {
 			t.Fatal(err)
 		}
-		for _, folder := range []string{toy, "parity/mutants/mutation/testdata/forgotten"} {
-			if err := b.list("./" + folder); err != nil {
+		for _, family := range families {
+			if err := b.list("./" + examples[family]); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := b.rewrite(nil); err != nil {
 				t.Fatal(err)
 			}
 			of[operators] += len(b.mutants)
+			if operators == ofAll {
+				sum -= len(b.mutants)
+			} else {
+				sum += len(b.mutants)
+			}
 		}
 	}
-	if of[ofGremlins] == 0 || of[ofOmissions] == 0 || of[ofAll] != of[ofGremlins]+of[ofOmissions] {
+	if of[ofGremlins] == 0 || of[ofOmissions] == 0 || of[ofConfusions] == 0 || sum != 0 {
 		t.Errorf("mutants: %v", of)
 	}
 	for want, o := range map[string]options{
-		"want gremlins, omissions or all":       {operators: "any"},
-		"is of --operators gremlins or omissio": {operators: ofAll, enter: true},
-		"want one package's folder":             {operators: ofAll},
+		"want gremlins, omissions, confusions or all":   {operators: "any"},
+		"is of one of --operators gremlins, omissions,": {operators: ofAll, enter: true},
+		"want one package's folder":                     {operators: ofAll},
 	} {
 		if err := run(o, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %s", o, err, want)
