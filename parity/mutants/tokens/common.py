@@ -106,24 +106,24 @@ def judge(
     judges: Callable[[Mutant | None], list[tuple[str, list[str]]]],
     plant: Callable[[int, Mutant | None], Mapping[str, str]],
 ) -> None:
-    """Have commands judge each mutant, and enter the score."""
-    begun, took = time.monotonic(), []
+    """Have commands judge each mutant, of those that judge any, and enter the score."""
+    begun, took = time.monotonic(), {}
     for folder, command in judges(None):
         for _ in range(2):  # the first compiles what is kept
             start = time.monotonic()
             if passes(command, tree / folder, plant(0, None), 1e4) is not True:
                 raise SystemExit(f"without a mutant these fail: {command}")
-            took.append(time.monotonic() - start)
-        took[-2:] = took[-1:]
-        print(f"without a mutant {took[-1]:.0f} s: {command[0]}", file=sys.stderr)
+            took[" ".join(command)] = time.monotonic() - start
+        print(f"without a mutant {took[' '.join(command)]:.0f} s: {command}", file=sys.stderr)
     known = {tuple(row.split("\t")[:4]) for row in EQUIVALENT.read_text().splitlines()[1:]}
     judged = killed = equivalent = late = 0
     for k, m in enumerate(chosen, 1):
         if o.budget and time.monotonic() - begun > o.budget:
             break
         more, verdict = plant(k, m), True
-        for (folder, command), usual in zip(judges(m), took, strict=True):
-            verdict = passes(command, tree / folder, more, LATE * usual + GRACE)
+        for folder, command in judges(m):
+            patience = LATE * took[" ".join(command)] + GRACE
+            verdict = passes(command, tree / folder, more, patience)
             if verdict is not True:
                 break
         judged += 1
