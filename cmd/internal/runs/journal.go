@@ -304,9 +304,11 @@ func (j *Journal) Chosen(
 		if before, ok := j.have[r.Rollout]; !ok {
 			fresh = append(fresh, r)
 		} else if !before.same(r) {
-			return nil, fmt.Errorf("%s: step %d was chosen otherwise before, so that a machine "+
-				"is broken or the policy is not the same each time; remove the folder, whole",
-				j.Dir, r.Rollout)
+			n := len(j.Plan.Routes)
+			return nil, fmt.Errorf("%s: step %d chose otherwise for route %s before, so that a "+
+				"machine is broken or the policy is not the same each time; remove the folder, "+
+				"whole",
+				j.Dir, r.Rollout/n, j.Plan.Routes[r.Rollout%n].Name)
 		}
 	}
 	return chosen, j.Add(fresh...)
