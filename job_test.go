@@ -237,7 +237,7 @@ func reachedPlaces(t *testing.T, e *lockstep.Experience) {
 	driven.Jobs = slices.Clone(e.Jobs)
 	driven.Jobs[2].Policy = lockstep.PID{}
 	if err := driven.Reached(want); err == nil ||
-		!strings.Contains(err.Error(), "place 3: rollout 2 has policy ") {
+		err.Error() != "place 3: rollout 2 has policy pid_0_0_0, want a network" {
 		t.Errorf("a rollout that PID drove: %v", err)
 	}
 }
@@ -352,6 +352,14 @@ func TestNetworkLimits(t *testing.T) {
 		l[0].Weights[256+7] = -0x1p123
 		return l
 	}
+	// exceeding has sums behind the largest by less than a float32 can tell: a layer's bound is not
+	// one, and the next has what that bound adds.
+	exceeding := func(by float32) []lockstep.Layer {
+		l := layers(0, 256, 1, 2)
+		l[0].Weights[3], l[0].Bias[0] = by, 1
+		l[1].Weights[0], l[1].Bias[0] = 0x1p110, half-0x1p110
+		return l
+	}
 	behind := func(weight float32) []lockstep.Layer {
 		l := layers(0, 256, 1, 2)
 		l[0].Tanh, l[0].Bias[0], l[1].Weights[1] = true, 9, weight
@@ -375,6 +383,8 @@ func TestNetworkLimits(t *testing.T) {
 		{"the largest sum", largest(half), 1, true},
 		{"the largest sum of what is seen", seeing(0), 1, true},
 		{"too large a sum of what is seen", seeing(math.MaxFloat32), 1, false},
+		{"the largest sum behind a layer", exceeding(0), 1, true},
+		{"hardly too large a sum behind a layer", exceeding(0x1p-30), 1, false},
 		{"the largest sum behind tanh", behind(half), 1, true},
 		{"too large a sum behind tanh", behind(math.Nextafter32(half, math.MaxFloat32)), 1, false},
 		{"too large a sum", largest(math.Nextafter32(half, math.MaxFloat32)), 1, false},

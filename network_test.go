@@ -17,6 +17,7 @@ func TestSeen(t *testing.T) {
 		"target[0]-lataccel[-1]":         "",
 		"observation[255]":               "",
 		"v[49]-20/15":                    "",
+		"v[49]-20.1/15.3":                "",
 		" a[-80] - roll[0] - -1.5 / 1e3": "a[-80]-roll[0]--1.5/1000",
 		"action[-80]/-0.5":               "",
 	} {

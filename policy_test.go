@@ -19,9 +19,13 @@ func TestKinds(t *testing.T) {
 		if got, ok := lockstep.KindOf(info.Name); !ok || got != kind || kind.String() != info.Name {
 			t.Errorf("kind %d is named %s, which is kind %d", i, info.Name, got)
 		}
+		if !reflect.DeepEqual(kind.Info().GainNames(), info.GainNames()) ||
+			kind.Info().Name != info.Name {
+			t.Errorf("kind %d is %+v, and by itself %+v", i, info, kind.Info())
+		}
 		gains := make([]float64, len(info.Gains))
 		for k := range gains {
-			gains[k] = float64(k) + 0.5
+			gains[k] = float64(k) + 0.1 // which is no float32
 		}
 		p, err := kind.New(gains)
 		if info.File != "" {
@@ -39,6 +43,10 @@ func TestKinds(t *testing.T) {
 	}
 	if p, err := lockstep.ParsePolicy("pid"); err != nil || p != lockstep.DefaultPID() {
 		t.Errorf("pid is %v, %v", p, err)
+	}
+	lockstep.Kinds()[lockstep.KindPID].Name = "mine"
+	if lockstep.KindPID.String() != "pid" {
+		t.Error("who writes to the kinds that were handed out renames pid")
 	}
 }
 
@@ -79,10 +87,11 @@ func TestPolicyErrors(t *testing.T) {
 		err.Error() != `route "b": 399 actions, want 400` {
 		t.Error(err)
 	}
-	for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		actions[7] = x
+	for at, x := range map[int]float64{0: math.NaN(), 7: math.Inf(1), 399: math.Inf(-1)} {
+		actions = make([]float64, lockstep.TableSteps)
+		actions[at] = x
 		want := fmt.Sprintf(
-			`route "a": the action at step 107 is %v, want a finite number`, x)
+			`route "a": the action at step %d is %v, want a finite number`, 100+at, x)
 		if _, err := lockstep.NewTable(map[string][]float64{"a": actions}); err == nil ||
 			err.Error() != want {
 			t.Error(err)
@@ -249,6 +258,8 @@ func TestNetworkErrors(t *testing.T) {
 	}
 	other := *made
 	refusedWrittenDown(t, &other, "")
+	other.Scale = -0.1
+	refusedWrittenDown(t, &other, "scale -0.1, want a positive number")
 	other.Scale = math.Inf(1)
 	refusedWrittenDown(t, &other, "scale +Inf, want a positive number")
 	if _, err := lockstep.NewNetwork(layers(1, 256, 2), math.NaN()); err == nil {
@@ -303,6 +314,7 @@ func TestNetworkNames(t *testing.T) {
 			t.Errorf("%s and %s are both named %s", what, other, n.Name)
 		}
 		of[n.Name] = what
+		sized(t, what, n)
 		if again, err := lockstep.NewSeeing(seen, l, scale); err != nil || again.Name != n.Name {
 			t.Errorf("%s: %s, and again %v, %v", what, n.Name, again, err)
 		}
@@ -337,9 +349,11 @@ func TestNetworkNames(t *testing.T) {
 	} {
 		named("what sees "+sees, sees, some(), lockstep.DefaultScale)
 	}
+	named("one layer", plain, layers(0.5, 1, 2), lockstep.DefaultScale)
 	two := layers(0.5, 2, 2)
 	named("two that it sees", "roll[0] v[1]", two, lockstep.DefaultScale)
 	named("the same in another order", "v[1] roll[0]", two, lockstep.DefaultScale)
+	named("one of a step before", "v[1] roll[0]-observation[3]", two, lockstep.DefaultScale)
 	all := make([]string, lockstep.ObservationSize)
 	for i := range all {
 		all[i] = fmt.Sprintf("observation[%d]", i)
@@ -347,6 +361,33 @@ func TestNetworkNames(t *testing.T) {
 	wide := layers(0.5, lockstep.ObservationSize, 2)
 	named("the whole observation", "", wide, lockstep.DefaultScale)
 	named("each of its numbers", strings.Join(all, " "), wide, lockstep.DefaultScale)
+}
+
+// sized: a network is as wide as its widest layer, names each element that it sees, and knows
+// whether some of these need what is not declared.
+func sized(t *testing.T, what string, n *lockstep.Network) {
+	t.Helper()
+	width := 0
+	for _, l := range n.Layers {
+		width = max(width, l.Inputs, l.Outputs)
+	}
+	if n.Width() != width || n.Inputs() != n.Layers[0].Inputs {
+		t.Errorf("%s: %d wide, and sees %d", what, n.Width(), n.Inputs())
+	}
+	looks := false
+	for i := range n.Inputs() {
+		name := lockstep.ObservationName(i)
+		if n.Sees != nil {
+			name = n.Sees[i].String()
+			looks = looks || strings.Contains(name, "observation")
+		}
+		if want := fmt.Sprintf("observation[%d] (%s)", i, name); n.Element(i) != want {
+			t.Errorf("%s: element %d is %s, want %s", what, i, n.Element(i), want)
+		}
+	}
+	if lockstep.LooksAtObservation(n.Sees) != looks {
+		t.Errorf("%s: that it looks at the observation is %v", what, !looks)
+	}
 }
 
 // TestNamesStay: plans and folders that were written before find their policies by name.

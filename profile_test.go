@@ -39,6 +39,14 @@ func TestProfileText(t *testing.T) {
 	if len(seen) != product || product < 72 {
 		t.Errorf("%d profiles, of forms %v", len(seen), words)
 	}
+	for k, of := range words {
+		for _, form := range lockstep.Forms(k) {
+			delete(of, form.Word)
+		}
+		if lockstep.Forms(k)[0].Word = "mine"; len(of) > 0 {
+			t.Errorf("word %d of a profile can also be %v", k, of)
+		}
+	}
 	if want := "ort1.30-avx512-expU-sinfma-csv2"; (lockstep.Profile{}).String() != want ||
 		!seen[want] {
 		t.Errorf("the zero profile is %s, want %s", lockstep.Profile{}, want)
@@ -47,10 +55,11 @@ func TestProfileText(t *testing.T) {
 
 func TestParseProfileErrors(t *testing.T) {
 	for name, want := range map[string]string{
-		"":                                "want five words",
-		"ort1.30-avx2":                    "want five words",
-		"ort9-avx2-expU-sinfma-csv2":      `"ort9" is not known, want one of ort1.30`,
-		"ort1.30-avx2-expU-sinfma-csv9":   `"csv9" is not known`,
+		"":             "want five words",
+		"ort1.30-avx2": "want five words",
+		"ort9-avx2-expU-sinfma-csv2": `"ort9" is not known, want one of ort1.30, ort1.27, ` +
+			"ort1.23, ort1.30arm",
+		"ort1.30-avx2-expU-sinfma-csv9":   `"csv9" is not known, want one of csv2, csvexact`,
 		"ort1.30-avx2-expU-sinfma-csv2-x": "want five words",
 	} {
 		if _, err := lockstep.ParseProfile(name); err == nil ||

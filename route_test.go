@@ -18,12 +18,12 @@ func TestFuturePlan(t *testing.T) {
 	r := &lockstep.Route{}
 	for i, column := range r.Columns() {
 		for row := range rows {
-			*column = append(*column, float64(1000*i+row))
+			*column = append(*column, float64(1000*i+row)+0.1) // which is no float32
 		}
 	}
 	for step := range rows {
-		at := float64(step)
-		want := lockstep.State{RollLataccel: at, VEgo: 1000 + at, AEgo: 2000 + at}
+		want := lockstep.State{RollLataccel: float64(step) + 0.1,
+			VEgo: float64(1000+step) + 0.1, AEgo: float64(2000+step) + 0.1}
 		if got := r.State(step); got != want {
 			t.Errorf("step %d: state %+v, want %+v", step, got, want)
 		}
@@ -67,6 +67,10 @@ func TestRouteSHA256(t *testing.T) {
 			hold(fmt.Sprintf("one with -0 or -%d in column %d", i+1, i), func(r *lockstep.Route) {
 				x := &(*r.Columns()[i])[row]
 				*x = math.Float64frombits(math.Float64bits(*x) ^ 1<<63)
+			})
+			hold(fmt.Sprintf("one with the next number in column %d", i), func(r *lockstep.Route) {
+				x := &(*r.Columns()[i])[row]
+				*x = math.Float64frombits(math.Float64bits(*x) ^ 1)
 			})
 		}
 		hold(fmt.Sprintf("one with less of column %d", i), func(r *lockstep.Route) {
