@@ -275,19 +275,21 @@ func TestFamilySlow(t *testing.T) {
 }
 
 // TestSlopesRefuse: slopes of what has no next step, is not as many, or is nudged by nothing are
-// refused before anything is computed.
+// refused before anything is computed, also where it is not the first rollout's fault.
 func TestSlopesRefuse(t *testing.T) {
-	job := func(rows int) lockstep.Job {
-		r := &lockstep.Route{Name: "r"}
+	job := func(name string, rows int) lockstep.Job {
+		r := &lockstep.Route{Name: name}
 		for _, column := range r.Columns() {
 			*column = make([]float64, rows)
 		}
 		return lockstep.Job{Route: r}
 	}
 	by := Nudges{Action: 0.25, Roll: 0.5, Speed: 3, Acceleration: 0.4, Lataccel: 0.15}
+	// Nothing is wrong with the first rollout but what is wrong with the snapshot.
 	shotOf := func(step, have int, failed string) *lockstep.Snapshot {
-		all := make([]float64, have)
+		first, all := make([]float64, step), make([]float64, have)
 		return &lockstep.Snapshot{Step: step, Rollouts: []lockstep.RolloutState{
+			{Route: "first", Lataccel: first, Action: first},
 			{Route: "r", Lataccel: all, Action: all, Err: failed},
 		}}
 	}
@@ -299,38 +301,41 @@ func TestSlopesRefuse(t *testing.T) {
 		by     func(*Nudges)
 		want   string
 	}{
-		{110, shotOf(99, 99, ""), []float64{0}, nil, "the snapshot is of step 99, before which " +
+		{110, shotOf(99, 99, ""), []float64{0, 0}, nil, "the snapshot is of step 99, before which " +
 			"recorded commands steer: want 100 at least"},
 		{110, shotOf(105, 105, ""), nil, nil,
-			"1 jobs, a snapshot of 1 rollouts and 0 commands, want as many"},
-		{110, &lockstep.Snapshot{Step: 105}, []float64{0}, nil,
-			"1 jobs, a snapshot of 0 rollouts and 1 commands, want as many"},
-		{110, shotOf(110, 110, ""), []float64{0}, nil, `rollout 0 of route "r" has no step 110`},
-		{110, shotOf(105, 104, ""), []float64{0}, nil, `rollout 0 of route "r" has no step 105`},
-		{110, shotOf(105, 105, "no"), []float64{0}, nil, `rollout 0 of route "r" has no step 105`},
-		{110, shotOf(105, 105, ""), []float64{2.5}, nil, "command 0 is 2.5, want one within ±2"},
-		{110, shotOf(105, 105, ""), []float64{-2.5}, nil, "command 0 is -2.5, want one within ±2"},
-		{110, shotOf(105, 105, ""), []float64{2.1}, nil, "command 0 is 2.1, want one within ±2"},
-		{110, shotOf(105, 105, ""), []float64{nan}, nil, "command 0 is NaN, want one within ±2"},
-		{110, shotOf(105, 105, ""), []float64{0}, func(n *Nudges) { n.Action = 0 },
+			"2 jobs, a snapshot of 2 rollouts and 0 commands, want as many"},
+		{110, &lockstep.Snapshot{Step: 105}, []float64{0, 0}, nil,
+			"2 jobs, a snapshot of 0 rollouts and 2 commands, want as many"},
+		{110, shotOf(110, 110, ""), []float64{0, 0}, nil, `rollout 1 of route "r" has no step 110`},
+		{110, shotOf(105, 104, ""), []float64{0, 0}, nil, `rollout 1 of route "r" has no step 105`},
+		{110, shotOf(105, 105, "no"), []float64{0, 0}, nil,
+			`rollout 1 of route "r" has no step 105`},
+		{110, shotOf(105, 105, ""), []float64{1, 2.5}, nil, "command 1 is 2.5, want one within ±2"},
+		{110, shotOf(105, 105, ""), []float64{1, -2.5}, nil,
+			"command 1 is -2.5, want one within ±2"},
+		{110, shotOf(105, 105, ""), []float64{1, math.Nextafter(2, 3)}, nil,
+			"command 1 is 2.0000000000000004, want one within ±2"},
+		{110, shotOf(105, 105, ""), []float64{nan, 0}, nil, "command 0 is NaN, want one within ±2"},
+		{110, shotOf(105, 105, ""), []float64{0, 0}, func(n *Nudges) { n.Action = 0 },
 			"a nudge of 0, want a number above 0"},
-		{110, shotOf(105, 105, ""), []float64{0}, func(n *Nudges) { n.Roll = -1 },
+		{110, shotOf(105, 105, ""), []float64{0, 0}, func(n *Nudges) { n.Roll = -1 },
 			"a nudge of -1, want a number above 0"},
-		{110, shotOf(105, 105, ""), []float64{0}, func(n *Nudges) { n.Speed = nan },
+		{110, shotOf(105, 105, ""), []float64{0, 0}, func(n *Nudges) { n.Speed = nan },
 			"a nudge of NaN, want a number above 0"},
-		{110, shotOf(105, 105, ""), []float64{0}, func(n *Nudges) { n.Acceleration = inf },
+		{110, shotOf(105, 105, ""), []float64{0, 0}, func(n *Nudges) { n.Acceleration = inf },
 			"a nudge of +Inf, want a number above 0"},
-		{110, shotOf(105, 105, ""), []float64{0}, func(n *Nudges) { n.Lataccel = 0 },
+		{110, shotOf(105, 105, ""), []float64{0, 0}, func(n *Nudges) { n.Lataccel = 0 },
 			"a nudge of 0, want a number above 0"},
 		// What is asked is asked of the simulator, which here is none.
-		{110, shotOf(100, 100, ""), []float64{2}, nil, errWarp.Error()},
-		{110, shotOf(109, 109, ""), []float64{-2}, nil, errWarp.Error()},
+		{110, shotOf(100, 100, ""), []float64{-2, 2}, nil, errWarp.Error()},
+		{110, shotOf(109, 109, ""), []float64{2, -2}, nil, errWarp.Error()},
 	} {
 		by := by
 		if c.by != nil {
 			c.by(&by)
 		}
-		jobs := []lockstep.Job{job(c.rows)}
+		jobs := []lockstep.Job{job("first", 200), job("r", c.rows)}
 		_, err := NextSlopes(t.Context(), unmade{}, jobs, c.shot, c.action, by)
 		if got := fmt.Sprint(err); got != c.want {
 			t.Errorf("%s, want %s", got, c.want)
@@ -351,13 +356,15 @@ func (unmade) Reset(
 // number of its own, and a number of the route.
 type linear struct {
 	lockstep.StepSimulator
-	most *int // rollouts at once
+	most *int  // rollouts at once
+	ends error // the last of them, or nil
 }
 
 type linearStepper struct {
 	lockstep.Stepper
 	jobs []lockstep.Job
 	shot *lockstep.Snapshot
+	ends error
 }
 
 func weight(v int) float64 { return float64(v%13) - 6.5 }
@@ -372,7 +379,7 @@ func (l linear) Reset(
 		return nil, errors.New("more is computed than expected values of what costs")
 	}
 	*l.most = max(*l.most, len(jobs))
-	return &linearStepper{jobs: jobs}, nil
+	return &linearStepper{jobs: jobs, ends: l.ends}, nil
 }
 
 func (s *linearStepper) Restore(_ context.Context, shot *lockstep.Snapshot) error {
@@ -401,14 +408,19 @@ func (s *linearStepper) Step(_ context.Context, commands, lataccels []float64) e
 	return nil
 }
 
-func (s *linearStepper) Err(int) error { return nil }
-func (s *linearStepper) Close() error  { return nil }
+func (s *linearStepper) Err(i int) error {
+	if i == len(s.jobs)-1 {
+		return s.ends
+	}
+	return nil
+}
+func (s *linearStepper) Close() error { return nil }
 
 // TestSlopesLinear: the slopes of what is linear are its factors, for each of no rollouts and of
 // more than are computed together, at the limits of commands, too.
 func TestSlopesLinear(t *testing.T) {
 	const together = atOnce / (1 + 2*Variables)
-	for _, n := range []int{0, 3 * together, 3*together + 2} {
+	for _, n := range []int{0, 3 * together, 3*together + 1} {
 		slopesLinear(t, n)
 	}
 }
@@ -432,7 +444,7 @@ func slopesLinear(t *testing.T, n int) {
 		}
 		jobs = append(jobs, lockstep.Job{Route: r})
 		shot.Rollouts = append(shot.Rollouts, state)
-		actions = append(actions, []float64{2, -2, 0.25}[i%3])
+		actions = append(actions, []float64{2, -2, 0.3}[i%3])
 	}
 	most := 0
 	if small := DefaultNudges(); small != (Nudges{0.1, 0.1, 0.5, 0.1, 0.1}) {
@@ -444,6 +456,26 @@ func slopesLinear(t *testing.T, n int) {
 	}
 	if len(got.Lataccel) != n || len(got.By) != n*Variables {
 		t.Errorf("%d rollouts have %d lataccels and %d slopes", n, len(got.Lataccel), len(got.By))
+	}
+	if n > 0 {
+		lost := DefaultNudges()
+		lost.Speed = 1e-30
+		at := jobs[0].Route.VEgo[step]
+		for want, c := range map[string]struct {
+			ends error
+			by   Nudges
+		}{
+			errWarp.Error(): {errWarp, DefaultNudges()},
+			fmt.Sprintf("rollout 0: variable 2 is %v, which a nudge of 1e-30 does not change: "+
+				"want a larger one", at): {nil, lost},
+		} {
+			_, err := NextSlopes(
+				t.Context(), linear{most: &most, ends: c.ends}, jobs, shot, actions, c.by,
+			)
+			if fmt.Sprint(err) != want {
+				t.Errorf("%v, want %s", err, want)
+			}
+		}
 	}
 	if most > atOnce || n > 0 && most < atOnce/2 {
 		t.Errorf("%d candidates are computed at once, of %d rollouts", most, n)

@@ -135,6 +135,25 @@ func TestListed(t *testing.T) {
 	} else if restore(); len(All()) <= len(others) {
 		t.Errorf("%d engines are put back", len(All()))
 	}
+	family := &Family[member]{known: []Member[member]{
+		{Name: "compiled", Compiled: true}, {Name: "a"}, {Name: "b"},
+	}}
+	defer Replace(All())()
+	for range 2 { // who asks may change what it is given: nobody else sees it
+		if all, checked := All(), Checked(); len(Names()) != len(all) ||
+			slices.Contains(Names(), "") || all[0].Name != Reference().Name {
+			t.Errorf("after a list that was given was cleared, there are %q", Names())
+		} else {
+			clear(all)
+			clear(checked)
+		}
+		all, checked := family.All(), family.Checked()
+		if len(all) != 3 || all[2].Name != "b" || len(checked) != 2 || checked[1].Name != "b" {
+			t.Errorf("after a list that was given was cleared, a family has %v", family.known)
+		}
+		clear(all)
+		clear(checked)
+	}
 }
 
 // TestOpen: what is opened under another's name, or with another profile, is refused,

@@ -17,7 +17,7 @@ func TestSlopes(t *testing.T) {
 	c := config(t)
 	routes := policyRoutes(t, 3)[1:]
 	jobs := []lockstep.Job{{Route: routes[0]}, {Route: routes[1]}}
-	by := Nudges{Action: 0.25, Roll: 0.5, Speed: 3, Acceleration: 0.4, Lataccel: 0.15}
+	by := Nudges{Action: 0.3, Roll: 0.6, Speed: 3.1, Acceleration: 0.4, Lataccel: 0.15}
 	actions, ctx := []float64{-0.4, 1.9}, context.Background()
 	for _, e := range Checked() {
 		if e.Slow { // a candidate takes it a second
