@@ -301,8 +301,8 @@ func TestSlopesRefuse(t *testing.T) {
 		by     func(*Nudges)
 		want   string
 	}{
-		{110, shotOf(99, 99, ""), []float64{0, 0}, nil, "the snapshot is of step 99, before which " +
-			"recorded commands steer: want 100 at least"},
+		{110, shotOf(99, 99, ""), []float64{0, 0}, nil,
+			"the snapshot is of step 99, before which recorded commands steer: want 100 at least"},
 		{110, shotOf(105, 105, ""), nil, nil,
 			"2 jobs, a snapshot of 2 rollouts and 0 commands, want as many"},
 		{110, &lockstep.Snapshot{Step: 105}, []float64{0, 0}, nil,
