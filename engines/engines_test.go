@@ -135,11 +135,15 @@ func TestListed(t *testing.T) {
 	} else if restore(); len(All()) <= len(others) {
 		t.Errorf("%d engines are put back", len(All()))
 	}
+}
+
+// TestGivenLists: who asks for a list may change what it is given, and nobody else sees it.
+func TestGivenLists(t *testing.T) {
 	family := &Family[member]{known: []Member[member]{
 		{Name: "compiled", Compiled: true}, {Name: "a"}, {Name: "b"},
 	}}
 	defer Replace(All())()
-	for range 2 { // who asks may change what it is given: nobody else sees it
+	for range 2 {
 		if all, checked := All(), Checked(); len(Names()) != len(all) ||
 			slices.Contains(Names(), "") || all[0].Name != Reference().Name {
 			t.Errorf("after a list that was given was cleared, there are %q", Names())
