@@ -244,14 +244,21 @@ func scribbledSteps(t *testing.T, e engine, jobs []lockstep.Job) (text string) {
 		}
 		text = ""
 		goOn(106)
-		results, err := p.Results(ctx)
-		must(err)
-		for i, r := range results {
-			must(r.Err)
-			text += fmt.Sprint(i, r.Costs) + told(
-				r.Trajectory.Target, r.Trajectory.Lataccel, r.Trajectory.Action)
+		ended := func() (text string) {
+			results, err := p.Results(ctx)
+			must(err)
+			for i, r := range results {
+				must(r.Err)
+				text += fmt.Sprint(i, r.Costs) + told(
+					r.Trajectory.Target, r.Trajectory.Lataccel, r.Trajectory.Action)
+			}
+			return text
 		}
-		ways = append(ways, text)
+		end := ended()
+		if again := ended(); again != end {
+			t.Errorf("%s: it ended with %s, and asked again with %s", e.name, end, again)
+		}
+		ways = append(ways, text+end)
 	}
 	if ways[0] != ways[1] {
 		t.Errorf("%s: from one snapshot it goes %s\nand %s", e.name, ways[0], ways[1])

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"sync/atomic"
 
 	"lockstep"
@@ -163,9 +164,9 @@ func (t *tinyPhysicsSimulator) result(opts lockstep.Options) lockstep.Result {
 	result := lockstep.Result{Costs: t.computeCost()}
 	if opts.Trajectory {
 		result.Trajectory = &lockstep.Trajectory{
-			Target:   t.targetLataccelHistory,
-			Lataccel: t.currentLataccelHistory,
-			Action:   t.actionHistory,
+			Target:   slices.Clone(t.targetLataccelHistory),
+			Lataccel: slices.Clone(t.currentLataccelHistory),
+			Action:   slices.Clone(t.actionHistory),
 		}
 	}
 	return result
