@@ -181,7 +181,7 @@ func TestCommon(t *testing.T) {
 // TestOf: a file is of the engines in whose folder it lies, then of those that rest on them.
 func TestOf(t *testing.T) {
 	fakes(t, Engine{Name: "a", Folder: "a"}, Engine{Name: "b", Folder: "b"},
-		Engine{Name: "inside", Folder: "b/inside", Rests: "b"}, Engine{Name: "c", Folder: "c"})
+		Engine{Name: "c", Folder: "c"}, Engine{Name: "inside", Folder: "b/inside", Rests: "b"})
 	for file, want := range map[string][]string{
 		"a/x.go": {"a"}, "b/x.go": {"b", "inside"}, "b/inside/x.go": {"inside"}, "x.go": nil,
 		"ab/x.go": nil, "c/b/x.go": {"c"},
