@@ -366,6 +366,7 @@ func TestEnded(t *testing.T) {
 		t.Errorf("%d steps of 3 environments, want 12", got)
 	}
 	runOverAnEnd(t, task, v)
+	truncatedAlone(t)
 
 	task, v = threePoles(t, classic.NextStep)
 	i = fall(t, task, v)
@@ -430,6 +431,47 @@ func stepped(t *testing.T, v classic.Vector) map[string]error {
 	}
 }
 
+// truncatedAlone: an environment that began later is not cut off with the others, which are named.
+func truncatedAlone(t *testing.T) {
+	t.Helper()
+	task, err := classic.Make("Pendulum-v1", 3, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for later := range 3 {
+		task.Autoreset, task.MaxSteps = classic.Disabled, 4
+		v, err := Batched{}.Make(task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := v.Reset(classic.Reset{Seed: 1}); err != nil {
+			t.Fatal(err)
+		}
+		still := classic.Actions{Continuous: make([]float32, 3)}
+		for s := range 4 {
+			if s == 2 {
+				mask := make([]bool, 3)
+				mask[later] = true
+				if err := v.Reset(classic.Reset{Mask: mask, Continue: true}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := v.Step(still, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		shot, err := v.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, ended := range shot.Ended {
+			if ended == (i == later) {
+				t.Errorf("environment %d, where %d began later: it has ended: %v", i, later, ended)
+			}
+		}
+	}
+}
+
 // runOverAnEnd: a run in which an environment ends is refused at the step after, which it names.
 func runOverAnEnd(t *testing.T, task classic.Task, v classic.Vector) {
 	t.Helper()
@@ -452,27 +494,29 @@ func runOverAnEnd(t *testing.T, task classic.Task, v classic.Vector) {
 }
 
 // TestRestoredActions: actions that are drawn go on from any step, in environments that are made
-// anew and have a snapshot, as in those that never stopped.
+// anew and have a snapshot, as in those that never stopped, and so do episodes that begin then; of
+// steps there may be more than 32 bits count.
 func TestRestoredActions(t *testing.T) {
 	uniform := uint64(0) // which is what a block knows before it has drawn
 	policy := classic.Policy{Uniform: &uniform}
-	for _, name := range []string{"CartPole-v1", "Acrobot-v1", "Pendulum-v1"} {
-		task, err := classic.Make(name, 3, nil)
+	for _, e := range classic.Environments() {
+		task, err := classic.Make(e.Name, 3, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		made := func() classic.Vector {
+		task.MaxSteps = 29
+		made := func(seed int64) classic.Vector {
 			v, err := Batched{}.Make(task)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := v.Reset(classic.Reset{Seed: 1}); err != nil {
+			if err := v.Reset(classic.Reset{Seed: seed}); err != nil {
 				t.Fatal(err)
 			}
 			return v
 		}
 		for _, steps := range []int{1, 3, 4, 5, 7, 8, 31, 32, 127, 128, 129, 255, 256} {
-			whole := made()
+			whole := made(1)
 			if err := whole.Run(t.Context(), policy, steps, nil); err != nil {
 				t.Fatal(err)
 			}
@@ -480,21 +524,123 @@ func TestRestoredActions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			other := made()
+			shot.Steps += 1 << 33
+			other := made(2)
 			if err := other.Restore(shot); err != nil {
 				t.Fatal(err)
 			}
-			var answers [2][]classic.Transition
+			var answers [2]string
 			for k, v := range []classic.Vector{whole, other} {
-				answers[k] = []classic.Transition{
-					classic.NewTransition(task), classic.NewTransition(task),
+				record := make([]classic.Transition, 31)
+				for s := range record {
+					record[s] = classic.NewTransition(task)
 				}
-				if err := v.Run(t.Context(), policy, 2, answers[k]); err != nil {
+				if err := v.Run(t.Context(), policy, len(record), record); err != nil {
 					t.Fatal(err)
 				}
+				totals := v.Totals()
+				totals.Steps -= int64(k) * 3 << 33
+				answers[k] = fmt.Sprint(totals, record)
 			}
-			if got, want := fmt.Sprint(answers[1]), fmt.Sprint(answers[0]); got != want {
-				t.Errorf("%s, from step %d: %s, want %s", name, steps, got, want)
+			if answers[1] != answers[0] {
+				t.Errorf("%s, from step %d: %s, want %s", e.Name, steps, answers[1], answers[0])
+			}
+		}
+	}
+}
+
+// recorded is a run.
+func recorded(
+	t *testing.T, task classic.Task, v classic.Vector, p classic.Policy, steps int,
+) []classic.Transition {
+	t.Helper()
+	record := make([]classic.Transition, steps)
+	for s := range record {
+		record[s] = classic.NewTransition(task)
+	}
+	if err := v.Run(t.Context(), p, len(record), record); err != nil {
+		t.Fatal(err)
+	}
+	return record
+}
+
+// hidden is a network with a hidden layer of which some numbers are below 0, and noise that has a
+// key of more than 32 bits.
+func hidden(task classic.Task) *classic.Perceptron {
+	r := rand.New(rand.NewPCG(5, 6))
+	layer := func(inputs, outputs int) classic.Layer {
+		var l classic.Layer
+		for range outputs {
+			l.Bias = append(l.Bias, float32(r.NormFloat64()))
+			for range inputs {
+				l.Weights = append(l.Weights, float32(r.NormFloat64()))
+			}
+		}
+		return l
+	}
+	outputs := max(task.Actions, 1)
+	return &classic.Perceptron{
+		Layers: []classic.Layer{layer(len(task.Observation), 3), layer(3, outputs)},
+		Noise:  []float32{-1, -0.5, 0.25, 1}, Seed: 1<<41 + 3,
+	}
+}
+
+// TestNumber: what an environment does follows from its own seed and actions, however many others
+// there are: in a block that is full, in one that has room, and in one of several.
+func TestNumber(t *testing.T) {
+	key := uint64(1<<40 + 5) // beyond 32 bits
+	for _, kernels := range []*kernels{plain, best} {
+		for _, e := range classic.Environments() {
+			if e.Shared { // its environments share a generator
+				continue
+			}
+			run := func(num int) []classic.Transition {
+				task, err := classic.Make(e.Name, num, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				task.MaxSteps = 3
+				v, err := Batched{Workers: 1, kernels: kernels}.Make(task)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := v.Reset(classic.Reset{Seed: 1 << 35}); err != nil {
+					t.Fatal(err)
+				}
+				if e.Dynamics == classic.Acrobot { // beyond a turn, and faster than there is
+					shot, err := v.Snapshot()
+					if err != nil {
+						t.Fatal(err)
+					}
+					for i := range shot.States {
+						shot.States[i] *= 200
+					}
+					if err := v.Restore(shot); err != nil {
+						t.Fatal(err)
+					}
+				}
+				return append(
+					recorded(t, task, v, classic.Policy{Uniform: &key}, 5),
+					recorded(t, task, v, classic.Policy{Network: hidden(task)}, 5)...,
+				)
+			}
+			const most = blockSize + padded + 1
+			want := run(most)
+			for _, num := range []int{1, padded - 1, padded, 2 * padded, blockSize} {
+				for s, got := range run(num) {
+					const what = "%s, %s, step %d of %d environments: "
+					for k := range e.State {
+						equal(t, fmt.Sprintf(what+"state %d", e.Name, kernels.name, s, num, k),
+							want[s].States[k*most:][:num], got.States[k*num:][:num],
+							want[s].States[k*most:][:num])
+					}
+					if err := simtest.SameBits(
+						fmt.Sprintf(what+"rewards", e.Name, kernels.name, s, num), got.Rewards,
+						want[s].Rewards[:num],
+					); err != nil {
+						t.Error(err)
+					}
+				}
 			}
 		}
 	}
