@@ -42,6 +42,14 @@ func TestMake(t *testing.T) {
 		return Make(name, 1, map[string]string{key: value})
 	}
 	const cart, shared, car = "CartPole-v1", "CartPoleVectorEnv", "MountainCar-v0"
+	var names []string
+	for i, e := range Environments() {
+		names = append(names, e.Name)
+		Environments()[i].Name = "mine" // of a copy
+		if k, err := Make(e.Name, 1, nil); err != nil || k.Name != e.Name {
+			t.Errorf("%s is made as %s: %v", e.Name, k.Name, err)
+		}
+	}
 	var cases []checked
 	for _, c := range []struct{ name, key, value, words string }{
 		{cart, "max_episode_steps", "1", ""}, {cart, "max_episode_steps", "-1", ""},
@@ -58,7 +66,7 @@ func TestMake(t *testing.T) {
 		{car, "goal_velocity", "nan", "a finite number"},
 		{car, "goal_velocity", "1,5", "a finite number"}, {car, "goal_velocity", "-1.5", ""},
 		{"Acrobot-v1", "book_or_nips", "nips", ""}, {"Pendulum-v1", "g", "9.81", ""},
-		{"Pong-v0", "g", "1", "is unknown: there are CartPole-v1, "},
+		{"Pong-v0", "g", "1", "is unknown: there are " + strings.Join(names, ", ")},
 	} {
 		_, err := made(c.name, c.key, c.value)
 		cases = append(cases, checked{fmt.Sprint(c), err, c.words})
@@ -177,6 +185,20 @@ func TestCheckReset(t *testing.T) {
 		{"a pendulum's", of(pendulum, Reset{High: fill(2, 1e15)}, false), ""},
 		{"beyond a pendulum's", of(pendulum, Reset{High: fill(2, 1.1e15)}, false), "within ±1e+15"},
 	})
+	for i := range 2 { // any value
+		wrong := func(low, high float64) (r Reset, words string) {
+			r = Reset{Low: fill(2, -1), High: fill(2, 1)}
+			r.Low[i], r.High[i] = low, high
+			return r, fmt.Sprintf("bounds %g and %g of a reset: they must be ordered", low, high)
+		}
+		for _, b := range [][2]float64{{2, 1}, {nan, 1}, {-1, nan}, {-1.1e15, 1}, {-1, 1.1e15}} {
+			r, words := wrong(b[0], b[1])
+			hold(t, []checked{{fmt.Sprint("value ", i), of(pendulum, r, false), words}})
+		}
+		far := Reset{Low: four(-1), High: four(1)}
+		far.Low[2+i], far.High[2+i] = -1.7e308, 1.7e308
+		hold(t, []checked{{fmt.Sprint(far), of(alone, far, false), "bounds -1.7e+308 and 1.7"}})
+	}
 }
 
 // TestBounds: a reset's bounds are its own where it has them, each side by itself.
@@ -195,6 +217,11 @@ func TestBounds(t *testing.T) {
 		gotLow, gotHigh := k.Bounds(c.r)
 		if !slices.Equal(gotLow, c.low) || !slices.Equal(gotHigh, c.high) {
 			t.Errorf("%+v: from %v to %v, want %v to %v", c.r, gotLow, gotHigh, c.low, c.high)
+		}
+		gotLow[1]-- // a copy of the caller's, or of the environment's
+		gotHigh[1]--
+		if low[1] != -8 || high[1] != 6 {
+			t.Error("who writes to the bounds that were given writes to the caller's arrays")
 		}
 	}
 }
@@ -305,6 +332,11 @@ func TestCheckSnapshot(t *testing.T) {
 			"environment 1: a snapshot with v",
 		},
 		{
+			"hardly too far", car,
+			func(s *Snapshot) { s.States[2] = math.Nextafter(100, 101) }, // no float32
+			"environment 0: a snapshot with v",
+		},
+		{
 			"NaN", car, func(s *Snapshot) { s.States[0] = math.NaN() },
 			"environment 0: a snapshot with p",
 		},
@@ -331,8 +363,9 @@ func TestCheckSnapshot(t *testing.T) {
 		{"an end", car, func(s *Snapshot) { s.Ended[1] = true }, ""},
 		{
 			"a hidden end", same, func(s *Snapshot) { s.Ended[1] = true },
-			"its end is reset in the same",
+			"environment 1: its end is reset in the same",
 		},
+		{"none hidden", same, func(*Snapshot) {}, ""},
 		{
 			"even", car, func(s *Snapshot) { s.Generators[7] = 2 },
 			"environment 1: a generator's incr",
@@ -349,7 +382,18 @@ func TestCheckSnapshot(t *testing.T) {
 
 // TestForkColumns: number k is where places[k] was, in every column.
 func TestForkColumns(t *testing.T) {
-	k := task(t, "Pendulum-v1", 3, NextStep)
+	forksColumns(t, 3, []int{2, 0, 2, 1})
+	forksColumns(t, 1, []int{0, 0})
+	if _, err := NewSnapshot(task(t, "CartPoleVectorEnv", 3, NextStep)).Fork(
+		task(t, "CartPoleVectorEnv", 3, NextStep), nil); err == nil {
+		t.Error("one of several that share a generator goes on alone")
+	}
+}
+
+// forksColumns: a snapshot of n environments has places, and no others.
+func forksColumns(t *testing.T, n int, places []int) {
+	t.Helper()
+	k := task(t, "Pendulum-v1", n, NextStep)
 	s := NewSnapshot(k)
 	s.Steps = 1<<40 + 11
 	for i := range s.States {
@@ -361,23 +405,22 @@ func TestForkColumns(t *testing.T) {
 	for i := range s.Generators {
 		s.Generators[i] = uint64(2*i + 1)
 	}
-	for i := range 3 {
+	for i := range n {
 		s.Elapsed[i], s.Ended[i] = int32(i+1), i == 2
 		s.Rewards[i], s.Episodes[i] = float64(i)/2, int64(i+5)
 	}
-	places := []int{2, 0, 2, 1}
 	f, err := s.Fork(k, places)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, err := range []error{
-		forked("state", f.States, s.States, places),
-		forked("observation", f.Observations, s.Observations, places),
-		forked("generator", f.Generators, s.Generators, places),
-		forked("elapsed", f.Elapsed, s.Elapsed, places),
-		forked("ended", f.Ended, s.Ended, places),
-		forked("reward", f.Rewards, s.Rewards, places),
-		forked("episodes", f.Episodes, s.Episodes, places),
+		forked("state", f.States, s.States, n, places),
+		forked("observation", f.Observations, s.Observations, n, places),
+		forked("generator", f.Generators, s.Generators, n, places),
+		forked("elapsed", f.Elapsed, s.Elapsed, n, places),
+		forked("ended", f.Ended, s.Ended, n, places),
+		forked("reward", f.Rewards, s.Rewards, n, places),
+		forked("episodes", f.Episodes, s.Episodes, n, places),
 	} {
 		if err != nil {
 			t.Error(err)
@@ -386,24 +429,21 @@ func TestForkColumns(t *testing.T) {
 	if f.Steps != s.Steps {
 		t.Errorf("it is after %d steps, want %d", f.Steps, s.Steps)
 	}
-	for _, wrong := range []int{-1, 3} {
+	for _, wrong := range []int{-1, n} {
 		if _, err := s.Fork(k, []int{0, wrong}); err == nil {
-			t.Errorf("place %d of 3 is taken", wrong)
+			t.Errorf("place %d of %d is taken", wrong, n)
 		}
-	}
-	if _, err := s.Fork(task(t, "CartPoleVectorEnv", 3, NextStep), nil); err == nil {
-		t.Error("one of several that share a generator goes on alone")
 	}
 }
 
-// forked is how values of environments that were taken from three at places are not those.
-func forked[T comparable](what string, got, from []T, places []int) error {
-	if len(got)*3 != len(from)*len(places) {
-		return fmt.Errorf("%d of %s, from %d of three", len(got), what, len(from))
+// forked is how values of environments that were taken from n at places are not those.
+func forked[T comparable](what string, got, from []T, n int, places []int) error {
+	if len(got)*n != len(from)*len(places) {
+		return fmt.Errorf("%d of %s, from %d of %d", len(got), what, len(from), n)
 	}
 	for i, x := range got {
 		value, at := i/len(places), i%len(places)
-		if want := from[3*value+places[at]]; x != want {
+		if want := from[n*value+places[at]]; x != want {
 			return fmt.Errorf("%s %d of number %d is %v, and of %d was %v",
 				what, value, at, x, places[at], want)
 		}
@@ -431,7 +471,8 @@ func TestCheckPolicy(t *testing.T) {
 	}
 	noise := func(n int, x float32) Policy {
 		p := of(layer(2, 3))
-		p.Network.Noise = slices.Repeat([]float32{x}, n)
+		p.Network.Noise = make([]float32, n)
+		p.Network.Noise[n-1] = x
 		return p
 	}
 	nan, key := float32(math.NaN()), uint64(1)
@@ -473,7 +514,7 @@ func TestCheckPolicy(t *testing.T) {
 		{"noise", noise(4, MaxWeight), ""}, {"lowest noise", noise(1, -MaxWeight), ""},
 		{"three", noise(3, 0), "3 numbers of noise"}, {"most", noise(MaxNoise, 0), ""},
 		{"more", noise(2*MaxNoise, 0), fmt.Sprint("up to ", MaxNoise)},
-		{"louder", noise(2, 1000.5), "noise is 1000.5: they must be within ±1000"},
+		{"louder", noise(2, 1000.5), "number 1 of the network's noise is 1000.5: they must be"},
 		{"lower", noise(2, -1000.5), "noise is -1000.5"}, {"NaN", noise(2, nan), "noise is NaN"},
 	} {
 		cases = append(cases, checked{c.name, c.p.Check(k, 1), c.words})

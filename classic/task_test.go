@@ -24,7 +24,14 @@ func TestGravity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, g := range []float64{1.7e308, 1.1e300, -1.1e300, math.Inf(-1), math.NaN()} {
+	for _, g := range []float64{1e300, -1e300, 0} {
+		if task.Gravity = g; task.Check() != nil {
+			t.Errorf("a task has no g %v: %v", g, task.Check())
+		}
+	}
+	for _, g := range []float64{
+		math.Nextafter(1e300, 2e300), 1.7e308, 1.1e300, -1.1e300, math.Inf(-1), math.NaN(),
+	} {
 		task.Gravity = g
 		if err := task.Check(); err == nil || !strings.HasSuffix(err.Error(), "within ±1e+300") {
 			t.Errorf("a task has g %v: %v", g, err)

@@ -214,17 +214,17 @@ func (t Task) checkBounds(r Reset) error {
 	return nil
 }
 
-// Bounds are those of the reset's draws: a copy of those that it has, since its arrays are the
-// caller's, and the resets of a shared generator draw within them later.
+// Bounds are those of the reset's draws: a copy, since its arrays are the caller's, those that it
+// lacks are the environment's, and the resets of a shared generator draw within them later.
 func (t Task) Bounds(r Reset) (low, high []float64) {
 	low, high = t.Low, t.High
 	if r.Low != nil {
-		low = slices.Clone(r.Low)
+		low = r.Low
 	}
 	if r.High != nil {
-		high = slices.Clone(r.High)
+		high = r.High
 	}
-	return low, high
+	return slices.Clone(low), slices.Clone(high)
 }
 
 // checkActions tells which environment has an action that it refuses, or nil.

@@ -236,6 +236,12 @@ func TestNetworkErrors(t *testing.T) {
 		`bias "bias0": shape [2 2], want [4]`: func(g *onnx.Graph) {
 			g.Initializers[1].Dims = []int64{2, 2}
 		},
+		`bias "bias0": shape [4 1], want [4]`: func(g *onnx.Graph) {
+			g.Initializers[1].Dims = []int64{4, 1}
+		},
+		`output "weight0" is not that of the last layer`: func(g *onnx.Graph) {
+			g.Outputs = append([]onnx.Value{{Name: "weight0"}}, g.Outputs...)
+		},
 		`bias "bias0": shape [], want [4]`: func(g *onnx.Graph) {
 			i := &g.Initializers[1]
 			i.Dims, i.Raw = nil, i.Raw[:4]
@@ -261,6 +267,7 @@ func TestNetworkErrors(t *testing.T) {
 func TestForms(t *testing.T) {
 	n := network(t, 1)
 	for name, f := range map[string]func(g *onnx.Graph){
+		"a bias of one row":       func(g *onnx.Graph) { g.Initializers[3].Dims = []int64{1, 2} },
 		"bias before the product": func(g *onnx.Graph) { slices.Reverse(g.Nodes[1].Inputs) },
 		"transA of 0": func(g *onnx.Graph) {
 			gemm(g, 0)
@@ -377,9 +384,11 @@ func TestGrid(t *testing.T) {
 		return policies, path, err
 	}
 	want := []lockstep.Policy{lockstep.PID{P: 1, I: 2, D: 3}, lockstep.PID{P: 0.5, D: -1}}
-	if got, _, err := grid("\ufeff# gains\r\n1,2,3\r\n\n  \n#\n0.5,0,-1\n"); err != nil ||
-		!reflect.DeepEqual(got, want) {
-		t.Errorf("%v, %v, want %v", got, err, want)
+	for _, end := range []string{"", "\n"} {
+		got, _, err := grid("\ufeff# gains\r\n1,2,3\r\n\n  \n#\n0.5,0,-1" + end)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%v, %v, want %v, where the last line ends in %q", got, err, want, end)
+		}
 	}
 	for text, want := range map[string]string{
 		"#\n\n":    ": no gains; want P,I,D",

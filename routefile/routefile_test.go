@@ -227,9 +227,6 @@ func TestReadRouteErrors(t *testing.T) {
 			"warm up, costs count from step 100"},
 		{"too short", csvRows(100, nil), "routes/00000.csv: 100 rows; want at least 101: steps " +
 			"0 to 99 warm up, costs count from step 100"},
-		{"no column", strings.Replace(csvRows(120, nil), "roll", "Roll", 1),
-			`routes/00000.csv:1:1: no column "roll"; want roll, vEgo, aEgo, ` +
-				`targetLateralAcceleration, steerCommand`},
 		{"no number", set(3, 1, "fast"), `routes/00000.csv:5:5: vEgo: "fast" is not a number`},
 		{"empty field", set(3, 2, ""), "routes/00000.csv:5:10: aEgo: missing in row 3"},
 		{
@@ -284,6 +281,14 @@ func TestReadRouteErrors(t *testing.T) {
 		var e *routefile.Error
 		if !errors.As(err, &e) || err.Error() != c.want {
 			t.Errorf("%s:\n got %v\nwant %s", c.name, err, c.want)
+		}
+	}
+	for _, name := range strings.Split(strings.TrimSpace(header), ",")[1:] {
+		_, err := read(strings.Replace(csvRows(120, nil), name, "other", 1))
+		want := `routes/00000.csv:1:1: no column "` + name +
+			`"; want roll, vEgo, aEgo, targetLateralAcceleration, steerCommand`
+		if err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
 		}
 	}
 	for _, text := range []string{
@@ -443,7 +448,7 @@ func TestSeedPrefix(t *testing.T) {
 
 func TestList(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"b.csv", "a.csv", "c.CSV", "notes.txt"} {
+	for _, name := range []string{"b.csv", "a.csv", "c.CSV", "a.txt"} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
 			t.Fatal(err)
 		}
@@ -464,7 +469,7 @@ func TestList(t *testing.T) {
 			t.Errorf("limit %d: %v, %v; want %v", limit, got, err, want)
 		}
 	}
-	file := filepath.Join(dir, "notes.txt") // whatever its name
+	file := filepath.Join(dir, "a.txt") // whatever its name
 	if files, err := routefile.List(file, 0); err != nil || !cmp.Equal(files, []string{file}) {
 		t.Errorf("a file: %v, %v", files, err)
 	}
@@ -511,7 +516,8 @@ func FuzzReadRoute(f *testing.F) {
 func TestName(t *testing.T) {
 	for path, want := range map[string]string{
 		"data/00000.csv": "00000", "a b.csv": "a b", "é.csv": "é", "x": "x",
-		"\x1b[2J.csv": `\x1b[2J`, "a\nb.csv": `a\nb`, "\xff.csv": `\xff`,
+		`a\"b.csv`: `a\"b`, "\t.csv": `\t`, "\x1b[2J.csv": `\x1b[2J`,
+		"a\nb.csv": `a\nb`, "\xff.csv": `\xff`,
 	} {
 		if got := routefile.Name(path); got != want {
 			t.Errorf("%q is named %q, want %q", path, got, want)

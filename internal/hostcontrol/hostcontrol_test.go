@@ -189,13 +189,17 @@ func TestNew(t *testing.T) {
 			t.Errorf("%T: %v, want %q", policy, err, want)
 		}
 	}
-	g, err := New(lockstep.Custom{New: func() lockstep.Controller { return sees{} }}, route())
+	r := route()
+	const target, current = 3.1, 5.1 // which no float32 is
+	r.TargetLataccel[3] = target
+	g, err := New(lockstep.Custom{New: func() lockstep.Controller { return sees{} }}, r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.Seats[0] = Seat{Running: true, Lataccel: 5}
-	if g.Ask(3); g.Seats[0].Command != 3*1000+5*100+3*10+4 || g.Seats[0].Err != nil {
-		t.Errorf("%+v", g.Seats[0])
+	want := sees{}.Update(target, current, r.State(3), r.FuturePlan(3))
+	g.Seats[0] = Seat{Running: true, Lataccel: current}
+	if g.Ask(3); g.Seats[0].Command != want || g.Seats[0].Err != nil {
+		t.Errorf("%+v, want %v", g.Seats[0], want)
 	}
 	g.Close()
 }
