@@ -581,7 +581,44 @@ func hidden(task classic.Task) *classic.Perceptron {
 	outputs := max(task.Actions, 1)
 	return &classic.Perceptron{
 		Layers: []classic.Layer{layer(len(task.Observation), 3), layer(3, outputs)},
-		Noise:  []float32{-1, -0.5, 0.25, 1}, Seed: 1<<41 + 3,
+		Noise:  []float32{-9, -4, 5, 9}, Seed: 1<<41 + 3,
+	}
+}
+
+// TestKeys: seeds and keys that differ beyond 32 bits alone make other states and actions, of one
+// environment and of all.
+func TestKeys(t *testing.T) {
+	for _, e := range classic.Environments() {
+		task, err := classic.Make(e.Name, 20, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := func(seed, key uint64, network bool) string {
+			v, err := Batched{}.Make(task)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := v.Reset(classic.Reset{Seed: int64(seed)}); err != nil {
+				t.Fatal(err)
+			}
+			policy := classic.Policy{Uniform: &key}
+			if network {
+				policy = classic.Policy{Network: hidden(task)}
+				policy.Network.Seed = key
+			}
+			return fmt.Sprint(recorded(t, task, v, policy, 3))
+		}
+		for _, network := range []bool{false, true} {
+			const seed, key = 7, 9
+			plain := run(seed, key, network)
+			if plain == run(seed+1<<32, key, network) {
+				t.Errorf("%s: seeds %d and %d are one", e.Name, seed, uint64(seed+1<<32))
+			}
+			if plain == run(seed, key+1<<32, network) {
+				t.Errorf("%s, network %v: keys %d and %d are one", e.Name, network, key,
+					uint64(key+1<<32))
+			}
+		}
 	}
 }
 

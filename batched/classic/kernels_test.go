@@ -170,7 +170,7 @@ func TestSteps(t *testing.T) {
 				for i := range got.states {
 					got.states[i] = state(r, scale)
 				}
-				for i := range got.n { // of some only one number is not 0, so that it stays where it is
+				for i := range got.n { // of some only one number is not 0, which stays then
 					if only := r.IntN(len(task.State)); r.IntN(4) == 0 {
 						for k := range task.State {
 							if k != only {
