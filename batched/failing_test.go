@@ -27,7 +27,8 @@ type breaking struct {
 type calls struct {
 	made    atomic.Int64
 	breaks  int64        // in which call; 0: in none
-	at, old atomic.Int64 // sequences of the call that broke; sessions that were given back
+	at, old atomic.Int64 // sequences of the call that broke; networks that were given back
+	opened  atomic.Int64
 }
 
 func (b *breaking) Tokens() []int32   { return b.tokens }
@@ -54,6 +55,7 @@ func breakingSimulator(t *testing.T, workers int, c *calls) *batched.Simulator {
 		Workers: workers, Chunk: 4, Model: "none", Inside: func() string { return "a test" },
 		Open: func(capacity int, _ bool) (batched.Inference, error) {
 			rows := capacity * lockstep.ContextLength
+			c.opened.Add(1)
 			return &breaking{
 				tokens: make([]int32, rows), states: make([]float32, 4*rows),
 				logits: make([]float32, capacity*lockstep.VocabSize), calls: c,
@@ -155,6 +157,25 @@ func TestStepperBreaks(t *testing.T) {
 	for i := range n {
 		if p.Err(i) != nil {
 			t.Errorf("rollout %d, from a snapshot before its network broke: %v", i, p.Err(i))
+		}
+	}
+}
+
+// TestGivenBack: what a Stepper's workers compute with is given back when it is closed, whichever
+// of them compute.
+func TestGivenBack(t *testing.T) {
+	for workers := range 4 {
+		c := &calls{}
+		p, err := breakingSimulator(t, workers+1, c).Reset(
+			t.Context(), jobs(t, 101, 101, 101), lockstep.Options{Shortcuts: lockstep.CostOnly})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.opened.Load() != int64(min(workers+1, 3)) || c.old.Load() != 0 {
+			t.Errorf("%d workers of 3 rollouts open %d networks", workers+1, c.opened.Load())
+		}
+		if err := p.Close(); err != nil || c.old.Load() != c.opened.Load() {
+			t.Errorf("of %d networks %d are given back, %v", c.opened.Load(), c.old.Load(), err)
 		}
 	}
 }

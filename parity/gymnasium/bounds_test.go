@@ -18,9 +18,6 @@ func TestBounds(t *testing.T) {
 	for _, name := range []string{"reference", "batched"} {
 		maker := open(t, name)
 		for _, e := range classic.Environments() {
-			if e.Shared {
-				continue // its bounds are its own
-			}
 			t.Run(fmt.Sprintf("%s/%s", name, e.Name), func(t *testing.T) {
 				task, err := classic.Make(e.Name, 7, map[string]string{"max_episode_steps": "1"})
 				must(t, err)
