@@ -247,8 +247,14 @@ func farLog(t *testing.T, k kind, distance int64) []string {
 	}
 	for j := range outcomes {
 		r.replay(b, trace, j, &outcomes[j])
-		v.note("%d: %v %v %v", j, outcomes[j].result.Costs, outcomes[j].result.Trajectory,
-			outcomes[j].err)
+		trajectory := outcomes[j].result.Trajectory
+		v.note("%d: %v %v %v", j, outcomes[j].result.Costs, trajectory, outcomes[j].err)
+		if trajectory != nil { // it is the caller's
+			clear(trajectory.Target)
+			if slices.Equal(trajectory.Target, jobs[j].Route.TargetLataccel[:tasks[j].end]) {
+				t.Errorf("who writes to the trajectory of job %d writes to its route", j)
+			}
+		}
 	}
 	v.note("%x", viewBytes(b.statuses()))
 	for _, all := range [][]byte{

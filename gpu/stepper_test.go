@@ -32,7 +32,9 @@ func TestStepper(t *testing.T) {
 	asReference := append([]lockstep.Job(nil), jobs...)
 	asReference[2].Policy = lockstep.Zero{}
 	want := traces(t, ref, asReference, opts)
-	p := reset(t, s, jobs, opts)
+	given := slices.Clone(jobs)
+	p := reset(t, s, given, opts)
+	clear(given) // it is the caller's
 	commands, lataccels := []float64{math.NaN(), math.NaN(), 0}, make([]float64, 3)
 	for !p.Done() {
 		step := p.Index()
@@ -57,13 +59,20 @@ func TestStepper(t *testing.T) {
 			}
 		}
 	}
-	got, err := p.Results(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for j := range jobs {
-		if d := resultDifference(got[j], want[j].result); d != "" {
-			t.Errorf("job %d: %s", j, d)
+	for range 2 { // what was answered is the caller's, too
+		got, err := p.Results(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j := range jobs {
+			if d := resultDifference(got[j], want[j].result); d != "" {
+				t.Errorf("job %d: %s", j, d)
+			}
+			for _, all := range [][]float64{
+				got[j].Trajectory.Target, got[j].Trajectory.Lataccel, got[j].Trajectory.Action,
+			} {
+				clear(all)
+			}
 		}
 	}
 	if err := p.Step(ctx, commands, lataccels); !contains(err, "all rollouts have ended") {
@@ -615,16 +624,29 @@ func TestObserveParts(t *testing.T) {
 // TestStatsText: what passed, and how long the device was idle meanwhile.
 func TestStatsText(t *testing.T) {
 	s := Stats{Wall: 100 * time.Millisecond}
-	s.Uploads, s.UploadBytes, s.Upload = 2, 30, 4*time.Millisecond
-	s.Launches, s.Kernel = 5, 60*time.Millisecond
-	s.Downloads, s.DownloadBytes, s.Download = 7, 80, 9*time.Millisecond
+	const many = 1 << 40 // more than 32 bits count
+	s.Uploads, s.UploadBytes, s.Upload = many+2, many+30, 4*time.Millisecond
+	s.Launches, s.Kernel = many+5, 60*time.Millisecond
+	s.Downloads, s.DownloadBytes, s.Download = many+7, many+80, 9*time.Millisecond
 	s.Synchronisations = 11
+	s.Sampled, s.Serial = 3*many, 2*many
+	less := Stats{Sampled: 3, Serial: 2, Wall: time.Millisecond}
+	if d := s.Sub(less); d.Sampled != 3*many-3 || d.Serial != 2*many-2 ||
+		d.Wall != s.Wall-less.Wall || d.Counts != s.Counts {
+		t.Errorf("%+v less %+v is %+v", s, less, d)
+	}
+	counting := &Simulator{past: s.Counts}
+	counting.tally(statusBlock{Sampled: s.Sampled, Serial: s.Serial})
+	if counting.wall = s.Wall; counting.Stats() != s {
+		t.Errorf("what was %+v is %+v", s, counting.Stats())
+	}
 	var b strings.Builder
 	if err := s.WriteText(&b); err != nil {
 		t.Fatal(err)
 	}
 	words := strings.Join(strings.Fields(b.String()), " ")
-	const want = "times bytes ms upload 2 30 4.000 kernel 5 0 60.000 download 7 80 9.000 " +
+	const want = "times bytes ms upload 1099511627778 1099511627806 4.000 " +
+		"kernel 1099511627781 0 60.000 download 1099511627783 1099511627856 9.000 " +
 		"host 27.000 11 synchronisations"
 	if words != want {
 		t.Errorf("%s, want %s", words, want)

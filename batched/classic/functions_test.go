@@ -22,7 +22,8 @@ func TestLibm(t *testing.T) {
 	x := append(angles(r, 100_000), // at which reduction shows: see TestSinEdges of libm
 		0x1.8bf3d9e440594p0, -0x1.b0448bab4afcfp0, 0x1.9fc56fd0a2cf4p0, 0x1.921fb7a5a4a09p26,
 		-0x1.921fb797f7eep26, 0x1.921fbf7d9c487p26, 0x1.d21f67792066p1009, 0x1.1d2fbaaf3583fp493,
-		0x1.2aa2ff7e7c6dp600, 0x1.921fb8cfffa0fp26, 0x1.7512069b7430dp46, -0x1.7512069b7430dp46)
+		0x1.2aa2ff7e7c6dp600, 0x1.921fb8cfffa0fp26, 0x1.7512069b7430dp46, -0x1.7512069b7430dp46,
+		-0x1.6622a78ff318p967)
 	got, want := [2][]float64{}, [2][]float64{}
 	for _, v := range x {
 		s, c := sincos(v)
@@ -45,12 +46,17 @@ func TestLibm(t *testing.T) {
 	}
 	copy(x, []float64{
 		0, 1, 0x1p-540, 0x1p-541, math.Nextafter(0x1p360, 0), 0x1p360, math.Inf(1), math.NaN(), -1,
+		// where a part of the logarithm or of its power, to 24 bits, rounds otherwise
+		0x1.727c3e16be216p-325, 0x1.8f2edcfbd328ap138, 0x1.734c5e68556dp76, 0x1.581dbdb0e234p-313,
+		0x1.49c07260d385bp321, 0x1.1259699e7870bp-509,
 	})
+	edges := []float32{0, 0x1p-100, 0x1.fffffep-101, -0x1p-75, 0x1.6210f8p-11, -0x1.26fp-44,
+		-0x1.2efp-17, -0x1.b6ba02p-05}
 	for i := range x {
 		got[0], want[0] = append(got[0], power(x[i])), append(want[0], libm.Pow2(x[i]))
 		u := float32(math.Ldexp(r.NormFloat64(), r.IntN(150)-90))
-		if i < 4 {
-			u = []float32{0, 0x1p-100, 0x1.fffffep-101, -0x1p-75}[i]
+		if i < len(edges) {
+			u = edges[i]
 		}
 		if math.Abs(float64(u)) < 0x1p63 {
 			got[1] = append(got[1], float64(power32(u)))
@@ -59,6 +65,44 @@ func TestLibm(t *testing.T) {
 	}
 	equal(t, "pow", x, got[0], want[0])
 	equal(t, "powf", want[1], got[1], want[1])
+}
+
+// TestReduce: what is left of an angle less quarters of a turn are two numbers that together are
+// right to more bits than one has, near and far, and so is which quarter it is.
+func TestReduce(t *testing.T) {
+	const bits = 1400
+	number := func(x float64) *big.Float { return new(big.Float).SetPrec(bits).SetFloat64(x) }
+	perQuarter := number(0) // the table's digits are of 24 bits
+	for i, d := range twoOverPi {
+		perQuarter.Add(perQuarter, number(0).SetMantExp(number(d), -24*(i+1)))
+	}
+	quarter := number(0).Quo(number(1), perQuarter)
+	r := rand.New(rand.NewPCG(17, 18))
+	for i := range 4000 {
+		x := math.Ldexp(1+r.Float64(), 1+r.IntN(26))
+		var a, da, most float64
+		var n uint64
+		if i%2 == 0 {
+			k := math.RoundToEven(x / (math.Pi / 2))
+			a, da = reduce(x, k)
+			n, most = uint64(int64(k)), math.Abs(a)*0x1p-105
+		} else {
+			x = math.Ldexp(1+r.Float64(), 27+r.IntN(996))
+			a, da, n = reduceFar(x)
+			most = 0x1p-91
+		}
+		turns := number(0).Mul(number(x), perQuarter)
+		whole, _ := number(0).Add(turns, number(0.5)).Int(nil)
+		rest := number(0).Sub(turns, number(0).SetInt(whole))
+		want := number(0).Mul(rest, quarter)
+		got := number(0).Add(number(a), number(da))
+		miss, _ := number(0).Sub(got, want).Float64()
+		if math.Abs(miss) > most ||
+			new(big.Int).And(whole, big.NewInt(3)).Uint64() != n&3 {
+			t.Fatalf("%x is %d quarters and %x + %x, which misses by %x; want %d quarters", x, n, a,
+				da, miss, whole)
+		}
+	}
 }
 
 // TestCertainRange: beyond what the filter is proven for, it is not sure.
