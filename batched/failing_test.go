@@ -179,3 +179,39 @@ func TestGivenBack(t *testing.T) {
 		}
 	}
 }
+
+// TestUnopened: where a worker's network cannot be opened, its rollouts fail by that, each with its
+// route's name, and those of others go on.
+func TestUnopened(t *testing.T) {
+	sample := jobs(t, 101, 101, 101, 101, 101)
+	for _, fails := range []int64{1, 2} {
+		opened := atomic.Int64{}
+		s, err := batched.New(batched.Config{
+			Workers: 2, Chunk: 4, Model: "none", Inside: func() string { return "a test" },
+			Open: func(capacity int, _ bool) (batched.Inference, error) {
+				if opened.Add(1) == fails {
+					return nil, errBroken
+				}
+				rows := capacity * lockstep.ContextLength
+				return &breaking{
+					tokens: make([]int32, rows), states: make([]float32, 4*rows),
+					logits: make([]float32, capacity*lockstep.VocabSize), calls: &calls{},
+				}, nil
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		results, failed := 0, 0
+		for i, r := range s.Simulate(t.Context(), sample, lockstep.Options{}) {
+			if results++; r.Err != nil {
+				failed++
+				checkBroken(t, "unopened", sample[i].Route, r.Err)
+			}
+		}
+		if results != len(sample) || failed == 0 && opened.Load() >= fails {
+			t.Errorf("%d results of %d, of which %d failed, of %d networks", results, len(sample),
+				failed, opened.Load())
+		}
+	}
+}

@@ -327,3 +327,41 @@ func TestVast(t *testing.T) {
 		t.Errorf("the device is asked:\n%s\nwant:\n%s", got, want)
 	}
 }
+
+// TestVastExperience: what very many rollouts leave on the device has room there, array behind
+// array.
+func TestVastExperience(t *testing.T) {
+	const jobs, steps = 360_000, lockstep.ExperienceSteps
+	job := lockstep.Job{Route: shorten(routes()[0], 130)}
+	v := &vast{t: t}
+	s, c := onVast(v)
+	x := &experience{
+		simulator: s,
+		training:  &lockstep.Experience{Jobs: slices.Repeat([]lockstep.Job{job}, jobs)},
+	}
+	if err := x.allocate(c); err != nil {
+		t.Fatal(err)
+	}
+	at := x.memory
+	for _, a := range []struct {
+		name  string
+		at    driver.Pointer
+		bytes driver.Pointer
+	}{
+		{"lataccels", x.routes.Lataccel, 8 * jobs * steps},
+		{"actions", x.routes.Action, 8 * jobs * steps}, {"variates", x.raw, 4 * jobs * steps},
+		{"parameters", x.softplus, 8 * jobs * steps}, {"rewards", x.reward, 4 * jobs * steps},
+	} {
+		if a.at < at {
+			t.Errorf("%s are at %x, before the end of what comes before, %x", a.name, a.at, at)
+		}
+		at = a.at + a.bytes
+	}
+	asked := []string{v.log[0], v.log[len(v.log)-1]}
+	if want := []string{
+		fmt.Sprintf("allocate %d", x.end-x.memory), fmt.Sprintf("fill %d bytes at %x with 0",
+			x.end-x.routes.Lataccel, x.routes.Lataccel),
+	}; !slices.Equal(asked, want) || x.end < at {
+		t.Errorf("up to %x the device is asked %q, want %q", at, asked, want)
+	}
+}

@@ -130,6 +130,7 @@ func TestSnapshot(t *testing.T) {
 	if err != nil || len(want) != 2 || want[0].Err != nil || want[1].Err != nil {
 		t.Fatal(err, want)
 	}
+	answered := fmt.Sprint(*want[1].Trajectory)
 	for at, shot := range shots {
 		for name, q := range map[string]lockstep.Stepper{
 			"the same": p,
@@ -141,6 +142,12 @@ func TestSnapshot(t *testing.T) {
 						t.Fatal(err)
 					}
 					through(t, q, 1000, 1-run)
+					if _, err := q.Results(ctx); err != nil {
+						t.Fatal(err)
+					}
+					if now := fmt.Sprint(*want[1].Trajectory); now != answered {
+						t.Errorf("what was answered is %s now, and was %s", now, answered)
+					}
 				}
 				got, err := q.Results(ctx)
 				if err != nil || len(got) != len(want) {
