@@ -142,12 +142,7 @@ func TestSnapshot(t *testing.T) {
 						t.Fatal(err)
 					}
 					through(t, q, 1000, 1-run)
-					if _, err := q.Results(ctx); err != nil {
-						t.Fatal(err)
-					}
-					if now := fmt.Sprint(*want[1].Trajectory); now != answered {
-						t.Errorf("what was answered is %s now, and was %s", now, answered)
-					}
+					askedAgain(t, q, want[1].Trajectory, answered)
 				}
 				got, err := q.Results(ctx)
 				if err != nil || len(got) != len(want) {
@@ -160,6 +155,17 @@ func TestSnapshot(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// askedAgain: what was answered of a rollout stays what it was when a Stepper is asked again.
+func askedAgain(t *testing.T, q lockstep.Stepper, answer *lockstep.Trajectory, was string) {
+	t.Helper()
+	if _, err := q.Results(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if now := fmt.Sprint(*answer); now != was {
+		t.Errorf("what was answered is %s now, and was %s", now, was)
 	}
 }
 
