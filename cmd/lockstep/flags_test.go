@@ -170,7 +170,7 @@ var commandFlags = map[string]struct {
 	"watch":   {"S", "", map[string]heeded{"once": {test: "TestKeep"}}},
 	"doctor":  {"", "", map[string]heeded{"fingerprint": {test: "TestFingerprint"}}},
 	"verify": {"c.py --data_path R", "", map[string]heeded{
-		"seed_prefix": {why: "a score has the seeds of its routes: TestVerifyCheck"},
+		"seed_prefix": {why: "a score has the seeds of its routes: TestVerifyCheckOfOtherFlags"},
 		"no-cache":    {why: "a score is of the same routes, from a cache or not"},
 		"out":         {test: "TestVerify"},
 		"check":       {more: "--check none.json", says: "none.json"},

@@ -192,6 +192,26 @@ func TestVerifyCheck(t *testing.T) {
 	}
 }
 
+// TestVerifyCheckOfOtherFlags: what a score was made with need not be said again.
+func TestVerifyCheckOfOtherFlags(t *testing.T) {
+	want.Python.Need(t)
+	inputs := shortInputs(t)
+	dir := t.TempDir()
+	file, out := filepath.Join(dir, "c.py"), filepath.Join(dir, "score.json")
+	writeController(t, file, "", "return 0.3 * (target_lataccel - current_lataccel)")
+	if status, _, stderr := lockstepRun(t.Context(), append([]string{
+		"verify", file, "--out", out, "--profile", "ort1.23-avx2-expF-sinfma-csv2",
+		"--num_segs", "1", "--seed_prefix", "other",
+	}, inputs...)...); status != exitOK {
+		t.Fatal(stderr)
+	}
+	if status, stdout, stderr := lockstepRun(t.Context(),
+		append([]string{"verify", "--check", out}, inputs...)...); status != exitOK ||
+		!strings.Contains(stdout, "equal in every bit: 1 routes of ") {
+		t.Errorf("exit %d, %s%s", status, stdout, stderr)
+	}
+}
+
 // TestCompareScores: whatever a score says that is not what is computed now is named, on
 // either side, but for where files outside the controller's folder lie.
 func TestCompareScores(t *testing.T) {
