@@ -207,3 +207,26 @@ func TestPolicyErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestRoutes: the folder beside the set's own is its routes; a file of that name is not, and what
+// does not exist is none.
+func TestRoutes(t *testing.T) {
+	dir := t.TempDir()
+	of := func(name string) *golden.Set { return &golden.Set{Dir: filepath.Join(dir, name, "set")} }
+	if err := os.MkdirAll(filepath.Join(dir, "folder", "routes"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "file"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "file", "routes"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"folder": filepath.Join(dir, "folder", "routes"), "file": "", "none": "",
+	} {
+		if got := of(name).Routes(); got != want {
+			t.Errorf("beside a %s: %q, want %q", name, got, want)
+		}
+	}
+}

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"lockstep/parity/schema"
 )
 
 // TestLimits: what a trace may just hold, and what it may just not.
@@ -141,6 +144,8 @@ func TestTexts(t *testing.T) {
 		"a\x1b":    `a\x1b`,
 		"a\xff":    `a\xff`,
 		"\xff\x1b": `\xff\x1b`,
+		`"a"\b`:    `"a"\b`, // nothing that a terminal obeys
+		"\x1b\x1b": `\x1b\x1b`,
 	} {
 		if got := printable(text); got != want {
 			t.Errorf("%q is shown as %q, want %q", text, got, want)
@@ -160,5 +165,91 @@ func TestTexts(t *testing.T) {
 	if err := r.close(0, make([]byte, 11), 0); err == nil ||
 		err.Error() != "an end of 15 bytes, want 16" {
 		t.Error(err)
+	}
+}
+
+// TestManyStages: as many stages as there may be, scalars and arrays, are read as they were written,
+// the last array as the first, and of each is known whether it is held in full.
+func TestManyStages(t *testing.T) {
+	h := Header{Schema: schema.Schema{
+		Name: "many", Key: []string{"start"}, Outcome: schema.Outcome{Name: "result"},
+	}}
+	for i := range schema.MaxStages {
+		g := schema.Stage{Name: fmt.Sprintf("s%d", i), Type: "float64"}
+		if i%3 == 1 {
+			g.Shape, g.Varies = []int{2}, i%2 == 0
+		}
+		h.Schema.Stages = append(h.Schema.Stages, g)
+	}
+	random := rand.New(rand.NewPCG(8, 9))
+	for k := range schema.MaxStages {
+		var b bytes.Buffer
+		full := h.Schema.Arrays() &^ (1 << k)
+		w, err := NewWriter(&b, h, full)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, r := h.Schema.NewStep(), w.Begin(Rollout{Key: []string{"a"}})
+		s.Index = 7
+		var hashed schema.StageSet
+		for i, g := range h.Schema.Stages {
+			switch {
+			case !g.IsArray():
+				if s.Bits[i] = random.Uint64(); random.IntN(3) > 0 {
+					s.Has |= 1 << i
+				}
+				continue
+			case g.Varies && random.IntN(2) == 0: // longer than a step holds
+				s.Data[i] = make([]byte, g.Size()+8)
+			default:
+				s.Data[i] = make([]byte, g.Size())
+			}
+			s.Data[i][0] = byte(random.Uint32())
+			if i == k || len(s.Data[i]) != g.Size() {
+				hashed |= 1 << i
+			}
+		}
+		r.Observe(s)
+		r.End(nil, nil)
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		f, err := NewFile(bytes.NewReader(b.Bytes()), "a.trace")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := f.Step(f.Rollouts[0], 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Hashed != hashed {
+			t.Errorf("without stage %d in full: digests alone are of %b, want %b", k, f.Hashed,
+				hashed)
+		}
+		for i := range h.Schema.Stages {
+			in := !s.Has.Has(i) || got.Bits[i] == s.Bits[i]
+			if got.Has.Has(i) != s.Has.Has(i) || !in ||
+				!hashed.Has(i) && !bytes.Equal(got.Data[i], s.Data[i]) {
+				t.Errorf("without stage %d in full: stage %d is %x, %x, want %x, %x", k, i,
+					got.Bits[i], got.Data[i], s.Bits[i], s.Data[i])
+			}
+		}
+	}
+}
+
+// TestManySteps: a trace's end counts more steps than 32 bits do.
+func TestManySteps(t *testing.T) {
+	var b bytes.Buffer
+	w, err := NewWriter(&b, header(Header{}), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.steps = 1<<33 + 5
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	end := b.Bytes()[b.Len()-12:]
+	if n := binary.LittleEndian.Uint64(end); n != 1<<33+5 {
+		t.Errorf("the end says %d steps, want %d", n, uint64(1<<33+5))
 	}
 }

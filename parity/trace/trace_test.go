@@ -694,6 +694,11 @@ func TestLongValue(t *testing.T) {
 	}
 }
 
+// behind is a file that has 8 GiB before its first byte.
+type behind struct{ io.ReaderAt }
+
+func (b behind) ReadAt(p []byte, at int64) (int, error) { return b.ReaderAt.ReadAt(p, at-1<<33) }
+
 // TestChangedFile: a file that is replaced while it is open is noticed when its
 // steps are read, whichever bit is another.
 func TestChangedFile(t *testing.T) {
@@ -707,6 +712,12 @@ func TestChangedFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	far := *f // as if 8 GiB stood before it
+	r.offsets[1], far.at = r.offsets[1]+1<<33, behind{f.at}
+	if got, err := far.Step(r, 1); err != nil || !cmp.Equal(want, got) {
+		t.Errorf("behind 8 GiB: %v, %s", err, cmp.Diff(want, got))
+	}
+	r.offsets[1] -= 1 << 33
 	end := r.offsets[1] + 5 + int64(binary.LittleEndian.Uint32(data[r.offsets[1]+1:]))
 	for bit := 8 * r.offsets[1]; bit < 8*end; bit++ {
 		data[bit/8] ^= 1 << (bit % 8)
@@ -716,8 +727,8 @@ func TestChangedFile(t *testing.T) {
 		data[bit/8] ^= 1 << (bit % 8)
 	}
 	data[r.offsets[1]] = 'E'
-	if _, err := f.Step(r, 1); err == nil ||
-		!strings.Contains(err.Error(), "a.trace: step 21 of 00001/pid") ||
+	at := fmt.Sprintf("a.trace: step 21 of 00001/pid at offset %d: ", r.offsets[1])
+	if _, err := f.Step(r, 1); err == nil || !strings.Contains(err.Error(), at) ||
 		!strings.Contains(err.Error(), "has changed") {
 		t.Errorf("%v", err)
 	}

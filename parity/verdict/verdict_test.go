@@ -105,6 +105,36 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
+// TestBothSides: where one thing computes on both sides, whichever of several it is, nothing is
+// proven.
+func TestBothSides(t *testing.T) {
+	const none = ""
+	for _, c := range []struct {
+		want, got []string
+		same      string
+	}{
+		{nil, nil, none}, {[]string{"a"}, []string{"b"}, none},
+		{[]string{"a", "b"}, []string{"c", "d"}, none}, {[]string{"a", "b"}, nil, none},
+		{[]string{"a"}, []string{"a"}, "a"}, {[]string{"a", "b"}, []string{"c", "a"}, "a"},
+		{[]string{"a", "b"}, []string{"b", "c"}, "b"},
+		{[]string{"a", "b"}, []string{"c", "b"}, "b"},
+	} {
+		k := verdict.Comparison{Report: &parity.Report{
+			Rollouts: []parity.Verdict{{Equal: true, Steps: 1}}, Want: parity.SideInfo{Computed: c.want},
+			Got: parity.SideInfo{Computed: c.got},
+		}}
+		k.Report.Steps, k.Report.Compared = 1, map[string]int{"cdf": 1}
+		outcome, why := verdict.Equal, ""
+		if c.same != none {
+			outcome, why = verdict.Failed, c.same+" computes on both sides, whatever they are "+
+				"called: that they are equal proves nothing"
+		}
+		if got, said := k.Outcome(), k.Why(); got != outcome || said != why {
+			t.Errorf("%q and %q: %s, %q, want %s, %q", c.want, c.got, got, said, outcome, why)
+		}
+	}
+}
+
 // TestExtent: how much was compared, and of what specification, is said as far as it is known.
 func TestExtent(t *testing.T) {
 	branches := []parity.BranchTimes{{Branch: parity.Branch{Name: "warm-up"}}}
@@ -221,7 +251,7 @@ func TestScoreCases(t *testing.T) {
 	s := verdict.Score{
 		Clean: []string{"reference", "batched"}, Alarms: []string{"a stage"},
 		Mutants: []verdict.Mutant{
-			{Name: "a", Caught: true, Right: true, Seconds: 1.5},
+			{Name: "a", Caught: true, Right: true, Seconds: 1.1},
 			{Name: "b", Error: "no such text", Title: "B."},
 			{Name: "c", Title: "C."},
 			{Name: "d", Caught: true, Stage: "cdf", Named: "probs", Seconds: 2},
@@ -235,7 +265,7 @@ func TestScoreCases(t *testing.T) {
 		of("no fault in reference", verdict.Passed, "", 0),
 		of("no fault in batched", verdict.Passed, "", 0),
 		of("no fault", verdict.Failed, "false alarm: a stage", 0),
-		of("a", verdict.Passed, "", 1.5),
+		of("a", verdict.Passed, "", 1.1),
 		of("b", verdict.Failed, "could not be tried: no such text", 0),
 		of("c", verdict.Failed, "not caught: C.", 0),
 		of("d", verdict.Passed, "stage probs was named, the fault is in cdf", 2),
@@ -248,14 +278,16 @@ func TestScoreCases(t *testing.T) {
 // TestJUnit: a gate's result as programs read it, byte for byte.
 func TestJUnit(t *testing.T) {
 	r := verdict.GateResult{
-		Start: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Seconds: 7.25,
-		Change: verdict.Change{Base: "base", Head: "head"},
+		Start: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		// 32 bits do not hold these seconds.
+		Seconds: 300_007.257,
+		Change:  verdict.Change{Base: "base", Head: "head"},
 		Checks: []verdict.Check{
 			{
-				Name: "a", Outcome: verdict.Failed, Command: "make a", Seconds: 2,
+				Name: "a", Outcome: verdict.Failed, Command: "make a", Seconds: 200_002.123,
 				Cases: []verdict.CheckCase{
 					{Class: "k", Name: "one", Outcome: verdict.Failed, Message: "it\nbroke",
-						Seconds: 0.5},
+						Seconds: 100_000.511},
 					{Class: "k", Name: "two", Outcome: verdict.Passed},
 					{Class: "k", Name: "three", Outcome: verdict.NotRun, Message: "no device"},
 				},
