@@ -168,8 +168,8 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// TestManyStages: as many stages as there may be, scalars and arrays, are read as they were written,
-// the last array as the first, and of each is known whether it is held in full.
+// TestManyStages: as many stages as there may be, scalars and arrays, are read as they were
+// written, the last array as the first, and of each is known whether it is held in full.
 func TestManyStages(t *testing.T) {
 	h := Header{Schema: schema.Schema{
 		Name: "many", Key: []string{"start"}, Outcome: schema.Outcome{Name: "result"},
@@ -189,26 +189,8 @@ func TestManyStages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, r := h.Schema.NewStep(), w.Begin(Rollout{Key: []string{"a"}})
-		s.Index = 7
-		var hashed schema.StageSet
-		for i, g := range h.Schema.Stages {
-			switch {
-			case !g.IsArray():
-				if s.Bits[i] = random.Uint64(); random.IntN(3) > 0 {
-					s.Has |= 1 << i
-				}
-				continue
-			case g.Varies && random.IntN(2) == 0: // longer than a step holds
-				s.Data[i] = make([]byte, g.Size()+8)
-			default:
-				s.Data[i] = make([]byte, g.Size())
-			}
-			s.Data[i][0] = byte(random.Uint32())
-			if i == k || len(s.Data[i]) != g.Size() {
-				hashed |= 1 << i
-			}
-		}
+		s, hashed := manyStages(&h.Schema, full, random)
+		r := w.Begin(Rollout{Key: []string{"a"}})
 		r.Observe(s)
 		r.End(nil, nil)
 		if err := w.Close(); err != nil {
@@ -235,6 +217,32 @@ func TestManyStages(t *testing.T) {
 			}
 		}
 	}
+}
+
+// manyStages is a step, and of which arrays digests alone are kept.
+func manyStages(
+	of *schema.Schema, full schema.StageSet, random *rand.Rand,
+) (s *schema.Step, hashed schema.StageSet) {
+	s = of.NewStep()
+	s.Index = 7
+	for i, g := range of.Stages {
+		switch {
+		case !g.IsArray():
+			if s.Bits[i] = random.Uint64(); random.IntN(3) > 0 {
+				s.Has |= 1 << i
+			}
+			continue
+		case g.Varies && random.IntN(2) == 0: // longer than a step holds
+			s.Data[i] = make([]byte, g.Size()+8)
+		default:
+			s.Data[i] = make([]byte, g.Size())
+		}
+		s.Data[i][0] = byte(random.Uint32())
+		if !full.Has(i) || len(s.Data[i]) != g.Size() {
+			hashed |= 1 << i
+		}
+	}
+	return s, hashed
 }
 
 // TestManySteps: a trace's end counts more steps than 32 bits do.

@@ -120,8 +120,8 @@ func TestBothSides(t *testing.T) {
 		{[]string{"a", "b"}, []string{"c", "b"}, "b"},
 	} {
 		k := verdict.Comparison{Report: &parity.Report{
-			Rollouts: []parity.Verdict{{Equal: true, Steps: 1}}, Want: parity.SideInfo{Computed: c.want},
-			Got: parity.SideInfo{Computed: c.got},
+			Rollouts: []parity.Verdict{{Equal: true, Steps: 1}},
+			Want:     parity.SideInfo{Computed: c.want}, Got: parity.SideInfo{Computed: c.got},
 		}}
 		k.Report.Steps, k.Report.Compared = 1, map[string]int{"cdf": 1}
 		outcome, why := verdict.Equal, ""
