@@ -471,5 +471,9 @@ func TestLimits(t *testing.T) {
 		if (err == nil) != (len(content) <= 3) || err == nil && string(got) != content {
 			t.Errorf("%q: %q, %v", content, got, err)
 		}
+		vast := fileio.Kind{Name: "a thing", Limit: 1 << 33} // more than 32 bits count
+		if got, err := fileio.ReadFile(path, vast); err != nil || string(got) != content {
+			t.Errorf("%q, where 8 GiB may be: %q, %v", content, got, err)
+		}
 	}
 }

@@ -3,8 +3,11 @@
 package fileio_test
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"lockstep/internal/fileio"
@@ -80,4 +83,55 @@ func linked(program string) error {
 		return err
 	}
 	return os.Symlink(elsewhere, program)
+}
+
+// TestKeepAmong: of several programs of a key those that are not sound make room for the new one,
+// wherever they stand among them, and the others stay, as do those of other keys.
+func TestKeepAmong(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", filepath.Join(home, "cache"))
+	t.Setenv("TMPDIR", home)
+	folder, err := fileio.ProgramDir("programs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep := func(key, content string) string {
+		made := filepath.Join(folder, "made")
+		if err := os.WriteFile(made, []byte(content), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		program, err := fileio.Keep(folder, key, made)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return program
+	}
+	for _, spoiled := range [][]string{nil, {"a"}, {"b"}, {"c"}, {"a", "b"}, {"a", "b", "c"}} {
+		kept := map[string]string{}
+		for _, content := range []string{"a", "b", "c"} {
+			kept[content] = keep("key", content)
+		}
+		other := keep("other", "program")
+		for _, content := range append(spoiled, "") {
+			path := kept[content]
+			if content == "" {
+				path = other
+			}
+			if err := os.WriteFile(path, []byte("spoiled"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		now := keep("key", "new")
+		for content, path := range kept {
+			_, err := os.Stat(path)
+			if gone := slices.Contains(spoiled, content); gone != errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("with %q spoiled: %s is kept: %v", spoiled, content, err)
+			}
+		}
+		for _, path := range []string{other, now} {
+			if _, err := os.Stat(path); err != nil {
+				t.Errorf("with %q spoiled: %v", spoiled, err)
+			}
+		}
+	}
 }
