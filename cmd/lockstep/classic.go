@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -159,6 +160,11 @@ func (e *environments) keep(f *classicFlags, dir string) (err error) {
 	}
 	if p.Program, err = runs.HashProgram(libraryFile); err != nil {
 		return err
+	}
+	if other, err := runs.Watch(dir); err == nil && other.Plan != nil ||
+		err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s is of another run, of routes: give another folder, or remove this "+
+			"one, whole", dir)
 	}
 	if e.run, err = archive.OpenRun(dir, p); err != nil || e.run.Place == nil {
 		return err

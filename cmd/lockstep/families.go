@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -102,6 +104,19 @@ func (f *familyFlags) family() family {
 	for _, one := range f.families() {
 		if one.asked() {
 			return one
+		}
+	}
+	return nil
+}
+
+// unshared is an error if a folder keeps a run of a family, which goes on in no other's.
+func unshared(dir string) error {
+	all := newFamilyFlags()
+	for _, f := range all.families() {
+		if _, err := f.watch(io.Discard, dir); !errors.Is(err, fs.ErrNotExist) {
+			_, flag := f.tag()
+			return fmt.Errorf("%s is of another run, of --%s: give another folder, or remove this "+
+				"one, whole", dir, flag)
 		}
 	}
 	return nil

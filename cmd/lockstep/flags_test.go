@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -303,15 +304,8 @@ func TestKeptFlags(t *testing.T) {
 	if err := os.WriteFile("grid.txt", []byte("1,0,0\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	for name, words := range map[string]string{
-		"rollout": "rollout --data_path R",
-		"eval":    "eval --data_path R --engine reference",
-		"tune": "tune --data_path R --engine reference --kind pid --population 8 " +
-			"--generations 1",
-		"plan":       "plan --data_path R --engine reference --rounds 1 --window 2 --horizon 2",
-		"shard plan": "shard plan --data_path R --engine reference --shards 1",
-	} {
-		words += " --out kept-" + strings.ReplaceAll(name, " ", "-")
+	for name, words := range keepers {
+		words += " --out " + keptIn(name)
 		if status, said := say(t, words); status != exitOK {
 			t.Fatal(words, said)
 		}
@@ -329,6 +323,65 @@ func TestKeptFlags(t *testing.T) {
 			}
 		}
 	}
+}
+
+// keepers are commands that keep a run in a folder.
+var keepers = map[string]string{
+	"rollout":    "rollout --data_path R",
+	"eval":       "eval --data_path R --engine reference",
+	"tune":       "tune --data_path R --engine reference --kind pid --population 8 --generations 1",
+	"plan":       "plan --data_path R --engine reference --rounds 1 --window 2 --horizon 2",
+	"shard plan": "shard plan --data_path R --engine reference --shards 1",
+}
+
+func keptIn(name string) string { return "kept-" + strings.ReplaceAll(name, " ", "-") }
+
+// TestFoldersApart: the folder of each command's run is refused by every other command that keeps
+// one, of whatever family, and nothing in it is changed.
+func TestFoldersApart(t *testing.T) {
+	flagFiles(t)
+	all := maps.Clone(keepers)
+	all["rollout --env"] = "rollout --env CartPole-v1 --steps 5"
+	for name, words := range all {
+		if status, said := say(t, words+" --out "+keptIn(name)); status != exitOK {
+			t.Fatal(words, said)
+		}
+	}
+	for whose := range all {
+		before := contents(t, keptIn(whose))
+		for name, words := range all {
+			if name == whose {
+				continue
+			}
+			status, said := say(t, words+" --out "+keptIn(whose))
+			if status != exitUsage || !strings.Contains(said, " is of another run") {
+				t.Errorf("%s goes on in the folder of %s: exit %d, %s", name, whose, status, said)
+			}
+			if after := contents(t, keptIn(whose)); !maps.Equal(before, after) {
+				t.Errorf("%s is refused, and the folder of %s holds\n%q, held\n%q", name, whose,
+					after, before)
+			}
+		}
+	}
+}
+
+// contents are the files of a folder by their names.
+func contents(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			files[path] = "a folder"
+			return err
+		}
+		text, err := os.ReadFile(path)
+		files[path] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
 }
 
 // leafFlags are those of a command.

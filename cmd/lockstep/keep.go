@@ -31,6 +31,9 @@ func (s *simulation) journal(
 		return nil, err
 	}
 	plan.Search, plan.Planning = of.Search, of.Planning
+	if err := unshared(dir); err != nil {
+		return nil, fmt.Errorf("--out: %w", err)
+	}
 	j, err := runs.OpenJournal(dir, plan)
 	if err != nil {
 		return nil, fmt.Errorf("--out: %w", err)

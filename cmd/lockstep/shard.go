@@ -66,6 +66,9 @@ func (c *shardPlanCommand) Run(env *environment) error {
 	for _, notice := range o.Notices {
 		fmt.Fprintf(env.stderr, "lockstep: %s\n", notice)
 	}
+	if err := unshared(c.Out); err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
 	if err := o.WritePlan(c.Out, c.Shards); err != nil {
 		return err
 	}

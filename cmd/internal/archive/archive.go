@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"lockstep/classic"
 	"lockstep/internal/fileio"
@@ -100,8 +102,8 @@ func elements[T npz.Number](r *reader, name string) []T {
 
 // Policy reads a policy from an archive. A table has the array actions, (steps,) or (steps, N),
 // int32 or int64, or float32. A network has weights0 (outputs, inputs), bias0, weights1 and so on,
-// float32, and may have noise, float32, and seed, uint64 or int64. Of a table the policy has as
-// many steps. The SHA-256 is of the file as it was read.
+// float32, and may have noise, float32, and seed, uint64 or int64, and nothing else. Of a table the
+// policy has as many steps. The SHA-256 is of the file as it was read.
 func Policy(path string, t classic.Task) (policy classic.Policy, sum string, err error) {
 	data, err := fileio.ReadFile(path, fileio.Policy)
 	if err != nil {
@@ -188,13 +190,16 @@ func network(arrays map[string]npz.Array) (*classic.Perceptron, error) {
 		if _, ok := arrays[name]; !ok && i > 0 {
 			break
 		}
-		n.Layers = append(
-			n.Layers,
-			classic.Layer{
-				Weights: elements[float32](&r, name),
-				Bias:    elements[float32](&r, fmt.Sprintf("bias%d", i)),
-			},
-		)
+		l := classic.Layer{
+			Weights: elements[float32](&r, name),
+			Bias:    elements[float32](&r, fmt.Sprintf("bias%d", i)),
+		}
+		n.Layers = append(n.Layers, l)
+		shape := arrays[name].Shape // whose product alone does not say which way it lies
+		if r.err == nil && (len(shape) != 2 || shape[0] != len(l.Bias)) {
+			return nil, fmt.Errorf("array %q has shape %v, want (outputs, inputs), with %d outputs",
+				name, shape, len(l.Bias))
+		}
 	}
 	if _, ok := arrays["noise"]; ok {
 		n.Noise = elements[float32](&r, "noise")
@@ -210,7 +215,18 @@ func network(arrays map[string]npz.Array) (*classic.Perceptron, error) {
 		n.Seed = words[0]
 	}
 	if r.err != nil {
-		r.err = fmt.Errorf("neither a table, which has the array actions, nor a network: %w", r.err)
+		return nil, fmt.Errorf(
+			"neither a table, which has the array actions, nor a network: %w", r.err)
 	}
-	return n, r.err
+	known := []string{"noise", "seed"}
+	for i := range n.Layers {
+		known = append(known, fmt.Sprintf("weights%d", i), fmt.Sprintf("bias%d", i))
+	}
+	for _, name := range slices.Sorted(maps.Keys(arrays)) {
+		if !slices.Contains(known, name) { // as a layer behind one that lacks
+			return nil, fmt.Errorf("array %.60q is none of a network of %d layers: want %s", name,
+				len(n.Layers), strings.Join(known, ", "))
+		}
+	}
+	return n, nil
 }

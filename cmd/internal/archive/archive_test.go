@@ -164,6 +164,12 @@ func TestPolicy(t *testing.T) {
 		}
 		return x
 	}
+	layers := func(i, outputs, inputs int) []npz.Array {
+		return []npz.Array{
+			npz.New(fmt.Sprintf("weights%d", i), ones(outputs*inputs), outputs, inputs),
+			npz.New(fmt.Sprintf("bias%d", i), ones(outputs), outputs),
+		}
+	}
 	for _, c := range []struct {
 		task   classic.Task
 		arrays []npz.Array
@@ -201,6 +207,17 @@ func TestPolicy(t *testing.T) {
 			npz.New("seed", []int64{7, 8}, 2)}, "want one integer of 64 bits", 0},
 		{cart, []npz.Array{npz.New("weights0", ones(8), 2, 4), npz.New("bias0", ones(2), 2),
 			npz.New("seed", []int32{7}, 1)}, "want one integer of 64 bits", 0},
+		// as many numbers, and another network
+		{cart, []npz.Array{npz.New("weights0", ones(8), 4, 2), npz.New("bias0", ones(2), 2)},
+			"array \"weights0\" has shape [4 2], want (outputs, inputs), with 2 outputs", 0},
+		{cart, []npz.Array{npz.New("weights0", ones(8), 8), npz.New("bias0", ones(2), 2)},
+			"array \"weights0\" has shape [8], want (outputs, inputs)", 0},
+		{cart, append(layers(0, 8, 4), npz.New("weights1", ones(16), 8, 2),
+			npz.New("bias1", ones(2), 2)), "array \"weights1\" has shape [8 2]", 0},
+		{cart, append(layers(0, 2, 4), layers(2, 2, 2)...), "array \"bias2\" is none of a " +
+			"network of 1 layers: want noise, seed, weights0, bias0", 0},
+		{cart, append(layers(0, 2, 4), npz.New("noises", ones(4), 4)),
+			"array \"noises\" is none", 0},
 	} {
 		path := filepath.Join(t.TempDir(), "policy.npz")
 		if err := npz.WriteFile(path, c.arrays); err != nil {
