@@ -191,6 +191,8 @@ def long_call(
 
 
 def _arguments(name: str, handle: int, buffer: Any, request: dict[str, Any]) -> tuple[Any, ...]:
+    if not handle:  # what is opened, planned or fetched reads it; an object has read it
+        tell_environment(library())
     address, size = (None, 0) if buffer is None else (buffer.ctypes.data, buffer.nbytes)
     try:
         text = json.dumps(request, allow_nan=False, default=_number)

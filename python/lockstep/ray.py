@@ -37,7 +37,7 @@ def evaluate(
     cpus: int = 1,
     retries: int = 3,
     model: str | os.PathLike[str] | None = None,
-    data: Sequence[str | os.PathLike[str]] = (),
+    data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
     progress: Callable[[int, int], object] | None = None,
 ) -> shards.Merged:
     """Compute what is missing of a plan, a task for each shard, and merge.
@@ -52,8 +52,10 @@ def evaluate(
         How often Ray starts a task again whose worker or node ended. An error of the
         simulator's is final: a machine that would compute something else than planned stays
         one that does.
-    model, data : path-like
-        Where network and routes are on the machines, if not where they were planned.
+    model : path-like
+        Where the network is on the machines, if not where it was planned.
+    data : path-like or sequence of them
+        Where the routes are, likewise.
     progress : callable, optional
         Called with how many shards are there, and of how many.
 
@@ -66,7 +68,7 @@ def evaluate(
     before = shards.merge(folder)
     if not ray.is_initialized():
         ray.init(include_dashboard=False, log_to_driver=False)
-    inputs = {"model": model, "data": [os.fspath(p) for p in data]}
+    inputs = {"model": model, "data": shards.elsewhere(data)}
     task = ray.remote(num_cpus=cpus, max_retries=retries)(_compute)
     waiting = [task.remote(folder, index, inputs, cpus) for index in before.missing]
     done = before.shards - len(waiting)

@@ -32,7 +32,7 @@ from lockstep import _native
 from lockstep._progress import Progress, told
 from lockstep.controllers import Controllers, specify
 from lockstep.errors import SimulationError
-from lockstep.simulator import Result, count_workers
+from lockstep.simulator import Result, check_limit, check_paths, count_workers
 
 __all__ = ["Merged", "Plan", "merge", "plan", "run"]
 
@@ -134,18 +134,17 @@ def plan(
     ValueError
         If the folder holds another plan.
     """
-    paths = [data] if isinstance(data, (str, os.PathLike)) else list(data)
     answer = _native.long_call(
         "plan_shards",
         0,
         out=os.fspath(folder),
         shards=operator.index(shards),
-        data=[os.fspath(p) for p in paths],
+        data=check_paths("data", data),
         controllers=[_name(spec) for spec in specify(controllers, 0)],
         engine=engine,
         model=os.fspath(model or ""),
         profile=profile,
-        limit=-1 if limit is None else limit,
+        limit=check_limit(limit),
         seed_prefix=seed_prefix,
         workers=count_workers(workers),
         python=_native.interpreter(),
@@ -173,7 +172,7 @@ def run(
     index: int,
     *,
     model: str | os.PathLike[str] | None = None,
-    data: Sequence[str | os.PathLike[str]] = (),
+    data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
     workers: int | None = None,
     progress: Progress = None,
 ) -> str:
@@ -185,8 +184,10 @@ def run(
         The plan's.
     index : int
         Which part, from 0 on.
-    model, data : path-like
-        Where network and routes are on this machine, if not where they were planned.
+    model : path-like
+        Where the network is on this machine, if not where it was planned.
+    data : path-like or sequence of them
+        Where the routes are, likewise.
     workers : int, optional
         Cores to use; by default what OMP_NUM_THREADS says, else what the process may use.
     progress : True, tqdm or callable, optional
@@ -204,12 +205,17 @@ def run(
         out=os.fspath(folder),
         index=index,
         model=os.fspath(model or ""),
-        data=[os.fspath(p) for p in data],
+        data=elsewhere(data),
         workers=count_workers(workers),
         python=_native.interpreter(),
         program=os.fspath(_native.file()),
     )
     return path
+
+
+def elsewhere(data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
+    """Where routes are on this machine; none, where they were planned."""
+    return [] if data in ((), []) else check_paths("data", data)
 
 
 def merge(folder: str | os.PathLike[str]) -> Merged:

@@ -295,6 +295,28 @@ def _whole(path: str | os.PathLike[str]) -> Iterator[str]:
             os.remove(part)
 
 
+def check_paths(
+    what: str, paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+) -> list[str]:
+    """The names of files and folders of routes, of one or of several."""
+    several = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    names = [_native.text(what, os.fspath(p)) for p in several]
+    if not names or "" in names:
+        raise ValueError(
+            f'{what}: {"an empty name" if names else "none"}: want files, folders, or "own"'
+        )
+    return names
+
+
+def check_limit(limit: int | None) -> int:
+    """How many routes of a folder are taken at most, for the library: -1 for all."""
+    if limit is None:
+        return -1
+    if operator.index(limit) < 1:
+        raise ValueError(f"limit={limit}: want 1 or more")
+    return operator.index(limit)
+
+
 def count_workers(asked: int | None) -> int:
     """Workers: as asked for, else OMP_NUM_THREADS, else the cores the process may use."""
     if asked is not None:
@@ -355,7 +377,6 @@ class Simulator(_native.Uncopied):
             raise ValueError(f"stream={stream}: want a CUDA stream's number")
         if model is not None and not os.fspath(model):
             raise ValueError('model: an empty name: want a file, "own", or None')
-        _native.tell_environment(_native.library())
         answer = _native.long_call(
             "open",
             0,
@@ -440,22 +461,15 @@ class Simulator(_native.Uncopied):
         FileNotFoundError
             If a path does not exist.
         """
-        if limit is not None and operator.index(limit) < 1:
-            raise ValueError(f"limit={limit}: want 1 or more")
+        most = check_limit(limit)
         frames = _frames.named(paths)
         if frames is not None:
             return self._made(dict(list(frames.items())[:limit]), seed_prefix)
-        if isinstance(paths, (str, os.PathLike)):
-            paths = [paths]
-        names = [_native.text("paths", os.fspath(p)) for p in paths]
-        if not names or "" in names:
-            raise ValueError(
-                f'paths: {"an empty name" if names else "none"}: want files, folders, or "own"'
-            )
+        names = check_paths("paths", paths)
         answer = self._handle.long_call(
             "load",
             paths=names,
-            limit=-1 if limit is None else operator.index(limit),
+            limit=most,
             seedPrefix=_native.text("seed_prefix", seed_prefix),
             cache=bool(cache),
             workers=self.workers,

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import json
 import os
 import pickle
 import shutil
@@ -208,9 +209,13 @@ def test_the_environment_is_python_s_of_now(sim, tmp_path, monkeypatch):
         (tmp_path / name).mkdir()
         shutil.copy(sim.model, tmp_path / name / "tinyphysics.onnx")
         monkeypatch.setenv("LOCKSTEP_ASSETS", str(tmp_path / name))
+        network = str(tmp_path / name / "tinyphysics.onnx")
+        plan = tmp_path / name / "plan"
         with pytest.warns(UserWarning, match="is not the challenge's network"):
-            found = lockstep.Simulator(engine="reference").model
-        assert found == str(tmp_path / name / "tinyphysics.onnx")
+            lockstep.shards.plan(plan, "own", limit=1, engine="reference")
+        assert json.loads((plan / "inputs.json").read_text())["model"] == network
+        with pytest.warns(UserWarning, match="is not the challenge's network"):
+            assert lockstep.Simulator(engine="reference").model == network
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LOCKSTEP_ASSETS")
     with warnings.catch_warnings():

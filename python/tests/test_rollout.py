@@ -2,6 +2,7 @@
 
 import csv
 import hashlib
+import json
 import math
 import os
 import struct
@@ -519,9 +520,16 @@ def test_limits(sim, tmp_path):
     paths = [tmp_path / "b", tmp_path / "a" / "3.csv", tmp_path / "a"]
     for limit, want in [(None, "453123"), (1, "431"), (2, "45312"), (9, "453123")]:
         assert "".join(sim.load(paths, limit, cache=False).names) == want
+        folder = tmp_path / f"plan{limit}"
+        lockstep.shards.plan(folder, paths, "zero", limit=limit, engine="reference", model="own")
+        plan = json.loads((folder / "plan.json").read_text())
+        assert "".join(route["name"] for route in plan["routes"]) == want
 
 
-def test_bad_paths(sim, tmp_path):
+def test_bad_paths(sim, tmp_path, tmp_path_factory):
+    planned, lone = tmp_path_factory.mktemp("plan"), tmp_path_factory.mktemp("data") / "1.csv"
+    write_route(lone, 104)
+    lockstep.shards.plan(planned, lone, "zero", engine="reference", model="own")
     for paths, kind, message in [
         ("", ValueError, 'paths: an empty name: want files, folders, or "own"'),
         (["own", ""], ValueError, "paths: an empty name"),
@@ -533,9 +541,22 @@ def test_bad_paths(sim, tmp_path):
     ]:
         with pytest.raises(kind, match=message):
             sim.load(paths)
-    for limit in (0, -1):
-        with pytest.raises(ValueError, match=f"limit={limit}: want 1 or more"):
-            sim.load("own", limit=limit)
+        with pytest.raises(kind, match=message.replace("paths", "data")):
+            lockstep.shards.plan(tmp_path / "plan", paths, model="own")
+        if paths != []:  # where it was planned
+            told = (kind, lockstep.SimulationError)  # it would compute something else than planned
+            with pytest.raises(told, match=message.replace("paths", "data")):
+                lockstep.shards.run(planned, 0, data=paths)
+    for limit in (0, -1, -7):
+        for call in (
+            lambda limit=limit: sim.load("own", limit=limit),
+            lambda limit=limit: lockstep.shards.plan(tmp_path / "plan", "own", limit=limit),
+        ):
+            with pytest.raises(ValueError, match=f"limit={limit}: want 1 or more"):
+                call()
+    assert not (tmp_path / "plan").exists()
+    # one path is one, and not as many as it has letters
+    lockstep.shards.run(planned, 0, data=str(lone))
 
 
 def test_what_no_machine_can_hold(sim, short_routes):

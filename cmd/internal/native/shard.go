@@ -58,6 +58,9 @@ func planShards(t *task, q planRequest) (any, error) {
 	}
 	q.Inputs.Program = q.Program
 	o, err := q.Inputs.Open(t, q.Workers)
+	if err != nil && t.Err() == nil {
+		err = usage(err)
+	}
 	if err != nil {
 		return nil, err
 	}
