@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -161,8 +160,7 @@ func (e *environments) keep(f *classicFlags, dir string) (err error) {
 	if p.Program, err = runs.HashProgram(libraryFile); err != nil {
 		return err
 	}
-	if other, err := runs.Watch(dir); err == nil && other.Plan != nil ||
-		err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if runs.Kept(dir) {
 		return fmt.Errorf("%s is of another run, of routes: give another folder, or remove this "+
 			"one, whole", dir)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
@@ -109,9 +110,13 @@ func (f *familyFlags) family() family {
 	return nil
 }
 
-// unshared is an error if a folder keeps a run of a family, which goes on in no other's.
+// unshared is an error if a folder keeps a run of a family, which goes on in no other's. What is no
+// folder is refused where one is made.
 func unshared(dir string) error {
 	all := newFamilyFlags()
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return nil
+	}
 	for _, f := range all.families() {
 		if _, err := f.watch(io.Discard, dir); !errors.Is(err, fs.ErrNotExist) {
 			_, flag := f.tag()

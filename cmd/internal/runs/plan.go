@@ -180,6 +180,12 @@ func openPlan(dir string) (*Plan, error) {
 	return p, nil
 }
 
+// Kept reports whether a folder has the plan of a run, whatever that says.
+func Kept(dir string) bool {
+	_, err := fileio.Disk.Stat(filepath.Join(dir, planName))
+	return err == nil
+}
+
 func (p *Plan) check() error {
 	switch {
 	case p.Version != Version:
