@@ -3,12 +3,16 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"lockstep"
+	"lockstep/engines"
 	"lockstep/internal/assets"
 	"lockstep/internal/assets/assetstest"
 	"lockstep/internal/defaults"
@@ -148,6 +152,36 @@ func TestDoctor(t *testing.T) {
 	}
 	if _, stdout, _ := lockstepRun(t.Context(), "doctor"); !strings.Contains(stdout, "BAD") {
 		t.Errorf("a damaged network is not found:\n%s", stdout)
+	}
+}
+
+// TestDoctorEngines: an engine that is to run anywhere and does not open is no sound machine,
+// wherever it stands among the others; one that wants something may lack it.
+func TestDoctorEngines(t *testing.T) {
+	ownCache(t)
+	sound := *engines.Reference()
+	broken, lacking := sound, sound
+	broken.Name, lacking.Name, lacking.Want = "broken", "lacking", want.GPU
+	broken.New = func(engines.Config) (lockstep.Implementation, error) {
+		return nil, errors.New("it does not open")
+	}
+	lacking.New = broken.New
+	for _, c := range []struct {
+		list []engines.Engine
+		want int
+	}{
+		{[]engines.Engine{broken, sound}, exitUsage},
+		{[]engines.Engine{sound, broken, sound}, exitUsage},
+		{[]engines.Engine{sound, broken}, exitUsage},
+		{[]engines.Engine{sound, lacking, sound}, exitOK},
+	} {
+		restore := engines.Replace(c.list)
+		status, stdout, _ := lockstepRun(t.Context(), "doctor")
+		restore()
+		if names := fmt.Sprint(len(c.list)); status != c.want ||
+			!strings.Contains(stdout, "it does not open") {
+			t.Errorf("%s engines: exit %d, want %d:\n%s", names, status, c.want, stdout)
+		}
 	}
 }
 

@@ -12,8 +12,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"lockstep"
@@ -45,6 +48,10 @@ func TestMain(m *testing.M) {
 		os.Exit(run(context.Background(), os.Args[1:], &stickyWriter{w: os.Stdout}, os.Stderr))
 	}
 	status := m.Run()
+	for _, found := range leftovers.found {
+		fmt.Fprintln(os.Stderr, "FAIL:", found)
+		status = 1
+	}
 	if programs != "" {
 		os.RemoveAll(programs)
 	}
@@ -55,6 +62,27 @@ func TestMain(m *testing.M) {
 type planted struct {
 	lockstep.Implementation
 	fault, name string
+	closed      sync.Once
+}
+
+// plantedOpen counts the planted engines that are open: none is when a command has ended.
+var plantedOpen atomic.Int64
+
+// plantedWith is what the last of them was opened with.
+var plantedWith engines.Config
+
+func newPlanted(c engines.Config, fault, name string) (*planted, error) {
+	plantedWith = c
+	r, err := reference.New(c.Model, c.Profile)
+	if err == nil {
+		plantedOpen.Add(1)
+	}
+	return &planted{Implementation: r, fault: fault, name: name}, err
+}
+
+func (p *planted) Close() error {
+	p.closed.Do(func() { plantedOpen.Add(-1) })
+	return p.Implementation.Close()
 }
 
 func (p *planted) Name() string {
@@ -141,8 +169,7 @@ func testEngines(names string) []engines.Engine {
 	list := []engines.Engine{*engines.Reference()}
 	if names == "itself" { // the twin under the reference's name
 		list[0].New = func(c engines.Config) (lockstep.Implementation, error) {
-			r, err := reference.New(c.Model, c.Profile)
-			return &planted{Implementation: r, fault: names, name: "reference"}, err
+			return newPlanted(c, names, "reference")
 		}
 	}
 	for fault := range strings.SplitSeq(names, ",") {
@@ -177,11 +204,14 @@ func testEngines(names string) []engines.Engine {
 				},
 				Missing: func() error { return missing },
 				New: func(c engines.Config) (lockstep.Implementation, error) {
-					r, err := reference.New(c.Model, c.Profile)
+					if broken != nil {
+						return nil, broken
+					}
 					if fault == "embeds" {
+						r, err := reference.New(c.Model, c.Profile)
 						return wrapper{r}, err
 					}
-					return &planted{Implementation: r, fault: fault}, errors.Join(err, broken)
+					return newPlanted(c, fault, "")
 				},
 			},
 		)
@@ -192,7 +222,14 @@ func testEngines(names string) []engines.Engine {
 // plant sets the engines of a test.
 func plant(t *testing.T, names string) {
 	t.Helper()
-	t.Cleanup(engines.Replace(testEngines(names)))
+	restore := engines.Replace(testEngines(names))
+	t.Cleanup(func() {
+		restore()
+		if n := plantedOpen.Load(); n != 0 {
+			t.Errorf("%s: %d engines are open when all commands have ended", names, n)
+			plantedOpen.Store(0)
+		}
+	})
 }
 
 // shortInputs are flags for the project's own network and two routes of 130 rows.
@@ -655,9 +692,19 @@ func TestCompareReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept.Results[0].Hash ^= 1
+	kept.Workers, kept.Chunk = 3, 5
 	dir := t.TempDir()
 	if err := kept.Save(dir); err != nil {
 		t.Fatal(err)
+	}
+	lockstepRun(t.Context(), "replay", dir)
+	opened := reflect.ValueOf(plantedWith)
+	for i := range opened.NumField() { // what a case says of an engine, whatever that may be
+		name := opened.Type().Field(i).Name
+		if says := reflect.ValueOf(*kept).FieldByName(name); says.IsValid() && name != "Model" &&
+			!says.Equal(opened.Field(i)) {
+			t.Errorf("the case has %s %v, and is repeated with %v", name, says, opened.Field(i))
+		}
 	}
 	status, stdout, _ = lockstepRun(
 		t.Context(), "replay", dir, "--engines", "reference", "--report",

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"lockstep"
+	"lockstep/internal/assets"
 	"lockstep/internal/defaults"
 	"lockstep/policyfile"
 )
@@ -90,6 +91,39 @@ func TestBadFiles(t *testing.T) {
 		}
 		if after := folder(t); !slices.Equal(after, before) {
 			t.Fatalf("%v: the folder holds %v, and held %v", test.args, after, before)
+		}
+	}
+}
+
+// TestAssetsAreInputs: the network and the routes that a command takes where none are named are its
+// inputs, which no output of it takes the place of.
+func TestAssetsAreInputs(t *testing.T) {
+	ownCache(t)
+	model, _, err := defaults.Keep()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	route := mkdir(t, filepath.Join("assets", assets.Routes, "a.csv"))
+	shortRoute(t, route, 102, nil)
+	network := filepath.Join("assets", assets.Model)
+	if err := os.WriteFile(network, text, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("LOCKSTEP_ASSETS", "assets")
+	for _, args := range []string{
+		"eval --csv " + route, "eval --report " + network, "rollout --trace " + route,
+		"tune --gains " + route, "tune --python " + network, "plan --table " + route,
+		"export pid --out " + network, "verify c.py --out " + route,
+	} {
+		status, _, stderr := lockstepRun(t.Context(), strings.Fields(args)...)
+		words := strings.Fields(args)
+		if want := words[len(words)-1] + " is an input"; status != exitUsage ||
+			!strings.Contains(stderr, want) || !strings.Contains(stderr, "would be lost") {
+			t.Errorf("%s: exit %d, %s; want %s", args, status, stderr, want)
 		}
 	}
 }

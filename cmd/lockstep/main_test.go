@@ -44,7 +44,7 @@ func lockstepRun(ctx context.Context, args ...string) (status int, stdout, stder
 	}
 	var out bytes.Buffer
 	var errs said
-	status = run(ctx, args, &stickyWriter{w: &out}, &errs)
+	status = watched(args, func() int { return run(ctx, args, &stickyWriter{w: &out}, &errs) })
 	errs.Lock()
 	defer errs.Unlock()
 	return status, out.String(), errs.text.String()

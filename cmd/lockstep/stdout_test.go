@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,67 +53,7 @@ func leaves(t *testing.T) (all []string) {
 // its work nor of its help. What a command prints in its quickest run is in the table;
 // gate and mutants compile the program first.
 func TestStandardOutput(t *testing.T) {
-	root, err := mutants.FindRoot(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ownCache(t)
-	if err := generate.Write(t.Context(), "routes",
-		generate.Options{NumRoutes: 1, Progress: func(int) {}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Join("fetched", assets.Routes), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	own, _, err := defaults.Keep()
-	if err != nil {
-		t.Fatal(err)
-	}
-	short := filepath.Join("routes", "short.csv")
-	shortRoute(t, short, 102, nil)
-	data := []string{"--data_path", short, "--no-cache", "--engine", "reference"}
-	if status, _, stderr := lockstepRun(t.Context(), "shard", "plan", "--out", "shards",
-		"--shards", "1", "--data_path", short, "--engine", "reference"); status != exitOK {
-		t.Fatal(stderr)
-	}
-	for _, name := range []string{"a.trace", "b.trace"} {
-		if status, _, stderr := lockstepRun(t.Context(),
-			append([]string{"rollout", "--trace", name}, data[:3]...)...); status != exitOK {
-			t.Fatal(stderr)
-		}
-	}
-	quickest := map[string][]string{
-		"demo":    {},
-		"rollout": data,
-		"envs":    {},
-		"eval":    data,
-		"compare": {"a.trace", "b.trace"},
-		"replay":  {"--engines", "reference"},
-		"mutants": nil,
-		"gate":    nil,
-		"verify":  nil, // it wants a Python
-		"tune":    append([]string{"--population", "8", "--generations", "1"}, data...),
-		"plan":    append([]string{"--rounds", "1", "--horizon", "10"}, data...),
-		"export":  {"pid", "--out", "pid.py", "--unchecked"},
-		"watch":   {"shards"},
-		"shard plan": {
-			"--out", "again", "--shards", "1", "--data_path", short, "--engine", "reference",
-		},
-		"shard run":   {"--out", "shards", "--index", "0"},
-		"shard merge": {"--out", "shards"},
-		"generate":    {"--num_routes", "1", "--out", "more"},
-		"bench": {
-			"--jobs", "1", "--repetitions", "1", "--model_path", own, "--data_path", short,
-		},
-		"fetch":   {"data", "--out", "fetched"},
-		"doctor":  {},
-		"version": {},
-	}
-	cases, err := filepath.Glob(filepath.Join(root, "parity", "testdata", "regressions", "*.json"))
-	if err != nil || len(cases) == 0 {
-		t.Fatal(err, "no cases")
-	}
-	quickest["replay"] = append(quickest["replay"], cases[0])
+	quickest := quickestRuns(t)
 	const want = "lockstep: standard output: no space left on device\n"
 	for _, command := range leaves(t) {
 		args, ok := quickest[command]
@@ -147,6 +89,164 @@ func TestStandardOutput(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestJSONAlone: with --json each line of any command's standard output is an object, and nothing
+// else is there, whatever other flag is given; and it ends with the status that it has without.
+func TestJSONAlone(t *testing.T) {
+	quickest := quickestRuns(t)
+	short := "step123.csv"
+	shortRoute(t, short, 130, nil)
+	failing := mkdir(t, filepath.Join("failing", "a.csv"))
+	shortRoute(t, filepath.Join("failing", "b.csv"), 102, nil)
+	if err := os.WriteFile(failing, []byte("no route\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	more := map[string][]string{
+		"rollout": {
+			"--stats", "--debug", "--trace new.trace", "--pid 1,0,0 --pid 2,0,0", "--out kept",
+			"--data_path failing", "--data_path failing --stats",
+			"--env CartPole-v1 --steps 5", "--env CartPole-v1 --steps 5 --stats",
+		},
+		"compare": {
+			"reference --data_path " + short + " --allow-absent --inexact",
+			"a.trace b.trace --report r.html",
+			"--env CartPole-v1 --steps 5",
+		},
+		"bench": {"--env CartPole-v1 --steps 20 --python none --repetitions 1"},
+	}
+	plant(t, "logits")
+	if status, _, stderr := lockstepRun(t.Context(), "shard", "run", "--out", "shards", "--index",
+		"0"); status != exitOK {
+		t.Fatal(stderr)
+	}
+	for _, command := range leaves(t) {
+		if quickest[command] == nil || !slices.ContainsFunc(leafFlags(t, command),
+			func(f *kong.Flag) bool { return f.Name == "json" }) {
+			continue
+		}
+		runs := [][]string{quickest[command]}
+		for _, words := range more[command] {
+			args := strings.Fields(words)
+			if command == "rollout" && !strings.Contains(words, "_path") &&
+				!strings.Contains(words, "--env") {
+				args = append(args, quickest[command]...)
+			}
+			runs = append(runs, args)
+		}
+		for _, args := range runs {
+			args = append(strings.Fields(command), args...)
+			plain, _, _ := lockstepRun(t.Context(), args...)
+			status, stdout, stderr := lockstepRun(t.Context(), append(args, "--json")...)
+			lines := 0
+			for line := range strings.Lines(stdout) {
+				if lines++; json.Unmarshal([]byte(line), new(map[string]any)) != nil {
+					t.Errorf("%q --json: standard output has %q", args, line)
+				}
+			}
+			if lines == 0 || status != plain {
+				t.Errorf("%q --json: %d lines, exit %d, without %d: %s", args, lines, status, plain,
+					stderr)
+			}
+		}
+	}
+}
+
+// noCase is a case that is as small as can be.
+type noCase struct{}
+
+func (noCase) Save(string) error { return nil }
+func (noCase) Replay() string    { return "lockstep replay nothing" }
+
+// TestKeptTold: which case is kept is said beside objects of JSON, and among lines of text.
+func TestKeptTold(t *testing.T) {
+	for _, asJSON := range []bool{false, true} {
+		var out, errs bytes.Buffer
+		p := &comparisons{
+			env: &environment{
+				ctx: t.Context(), stdout: &stickyWriter{w: &out}, stderr: &errs,
+			},
+			output: &outputFlags{JSON: asJSON},
+		}
+		err := p.kept(noCase{}, "1 of 2", nil)
+		said, silent := out.String(), errs.String()
+		if asJSON {
+			said, silent = silent, said
+		}
+		if want := "kept: 1 of 2; replay: lockstep replay nothing\n"; err != nil || said != want ||
+			silent != "" {
+			t.Errorf("JSON %v: %q and %q, %v; want %q", asJSON, out.String(), errs.String(), err,
+				want)
+		}
+	}
+}
+
+// quickestRuns are flags with which commands print something in their quickest run, and makes what
+// they are of; of those with nil none is quick.
+func quickestRuns(t *testing.T) (quickest map[string][]string) {
+	t.Helper()
+	root, err := mutants.FindRoot(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ownCache(t)
+	if err := generate.Write(t.Context(), "routes",
+		generate.Options{NumRoutes: 1, Progress: func(int) {}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join("fetched", assets.Routes), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	own, _, err := defaults.Keep()
+	if err != nil {
+		t.Fatal(err)
+	}
+	short := filepath.Join("routes", "short.csv")
+	shortRoute(t, short, 102, nil)
+	data := []string{"--data_path", short, "--no-cache", "--engine", "reference"}
+	if status, _, stderr := lockstepRun(t.Context(), "shard", "plan", "--out", "shards",
+		"--shards", "1", "--data_path", short, "--engine", "reference"); status != exitOK {
+		t.Fatal(stderr)
+	}
+	for _, name := range []string{"a.trace", "b.trace"} {
+		if status, _, stderr := lockstepRun(t.Context(),
+			append([]string{"rollout", "--trace", name}, data[:3]...)...); status != exitOK {
+			t.Fatal(stderr)
+		}
+	}
+	quickest = map[string][]string{
+		"demo":    {},
+		"rollout": data,
+		"envs":    {},
+		"eval":    data,
+		"compare": {"a.trace", "b.trace"},
+		"replay":  {"--engines", "reference"},
+		"mutants": nil,
+		"gate":    nil,
+		"verify":  nil, // it wants a Python
+		"tune":    append([]string{"--population", "8", "--generations", "1"}, data...),
+		"plan":    append([]string{"--rounds", "1", "--horizon", "10"}, data...),
+		"export":  {"pid", "--out", "pid.py", "--unchecked"},
+		"watch":   {"shards"},
+		"shard plan": {
+			"--out", "again", "--shards", "1", "--data_path", short, "--engine", "reference",
+		},
+		"shard run":   {"--out", "shards", "--index", "0"},
+		"shard merge": {"--out", "shards"},
+		"generate":    {"--num_routes", "1", "--out", "more"},
+		"bench": {
+			"--jobs", "1", "--repetitions", "1", "--model_path", own, "--data_path", short,
+		},
+		"fetch":   {"data", "--out", "fetched"},
+		"doctor":  {},
+		"version": {},
+	}
+	cases, err := filepath.Glob(filepath.Join(root, "parity", "testdata", "regressions", "*.json"))
+	if err != nil || len(cases) == 0 {
+		t.Fatal(err, "no cases")
+	}
+	quickest["replay"] = append(quickest["replay"], cases[0])
+	return quickest
 }
 
 // TestStandardOutputClosed runs the program as a shell does, with a standard output that
