@@ -12,7 +12,7 @@ import numpy.typing as npt
 from lockstep import _native
 from lockstep._progress import Progress, told
 from lockstep.controllers import TABLE_STEPS, specify
-from lockstep.simulator import Routes, specify_routes
+from lockstep.simulator import Routes, some, specify_routes
 
 __all__ = ["Tuned", "fetch", "plan", "tune"]
 
@@ -66,8 +66,8 @@ def tune(
     progress : True, tqdm or callable, optional
         As in :meth:`lockstep.Simulator.rollout`.
     """
-    tell = told(progress)
-    total = operator.index(population) * operator.index(generations) * len(routes)
+    tell, n = told(progress), some(routes)
+    total = operator.index(population) * operator.index(generations) * n
     answer = routes.simulator._handle.long_call(
         "tune",
         progress=None if tell is None else lambda done: tell(done, total),
@@ -79,7 +79,7 @@ def tune(
         seed=operator.index(seed),
     )
     if tell is not None:  # fewer where the budget has ended it
-        done = len(answer["history"]) * operator.index(population) * len(routes)
+        done = len(answer["history"]) * operator.index(population) * n
         tell(done, done)
     return Tuned(answer["name"], np.array(answer["gains"]), np.array(answer["history"]))
 
@@ -123,7 +123,8 @@ def plan(
     numpy.ndarray
         Shape (N, 400), which :meth:`lockstep.Simulator.rollout` takes as ``{"table": actions}``.
     """
-    spec = specify(start, len(routes))
+    n = some(routes)
+    spec = specify(start, n)
     if len(spec) != 1:
         raise ValueError(f"start: {len(spec)} controllers, want one")
     request: dict[str, Any] = {
@@ -134,9 +135,9 @@ def plan(
         "seeds": seeds,
         "seed": operator.index(seed),
     }
-    total = len(routes) * int(_native.call("plan_size", **request))
+    total = n * int(_native.call("plan_size", **request))
     tell = told(progress)
-    actions = np.zeros((len(routes), TABLE_STEPS))
+    actions = np.zeros((n, TABLE_STEPS))
     routes.simulator._handle.long_call(
         "plan_actions",
         actions,

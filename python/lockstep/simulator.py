@@ -131,9 +131,9 @@ class Routes(_native.Uncopied, Sequence[Route]):
     def __getitem__(self, key: slice | Sequence[int] | npt.NDArray[Any]) -> Routes: ...
     def __getitem__(self, key: Any) -> Route | Routes:
         if isinstance(key, (slice, list, tuple, np.ndarray)):
-            index = np.arange(len(self), dtype=np.intp)[
-                np.asarray(key) if isinstance(key, (list, tuple)) else key
-            ]
+            if isinstance(key, (list, tuple)):  # an empty one is no array of integers
+                key = np.asarray(key) if key else np.zeros(0, np.intp)
+            index = np.arange(len(self), dtype=np.intp)[key]
             part = Routes(
                 self.simulator,
                 self._handle,
@@ -616,11 +616,9 @@ class Simulator(_native.Uncopied):
         whole: bool = False,
     ) -> Rollouts:
         """Begin rollouts that go on to where costs end, or to the routes' ends."""
-        step, n = operator.index(step), _count(routes)
+        step, n = operator.index(step), some(routes)
         if not CONTEXT_LENGTH <= step <= CONTROL_START_IDX:
             raise ValueError(f"step={step}: want {CONTEXT_LENGTH} to {CONTROL_START_IDX}")
-        if not n:
-            raise ValueError("routes: there is none")
         _memory.check(f"{n} rollouts", n * ROLLOUT_BYTES)
         array = None
         if draws is not None:
@@ -736,6 +734,13 @@ def _count(routes: Routes) -> int:
     """How many routes there are: what no machine can hold is refused before each is named."""
     if not isinstance(routes, Routes):
         raise TypeError(f"routes: {type(routes).__name__}, want what Simulator.load returns")
+    return len(routes)
+
+
+def some(routes: Routes) -> int:
+    """How many routes there are: one at least."""
+    if not _count(routes):
+        raise ValueError("routes: there is none")
     return len(routes)
 
 

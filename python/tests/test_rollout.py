@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from conftest import REPOSITORY, write_route
 from lockstep import _frames, _progress
+from lockstep.controllers import distinct
 from lockstep.simulator import count_workers
 
 GOLDENS = REPOSITORY / "golden" / "testdata"
@@ -298,6 +299,73 @@ def test_tables(short_routes, tmp_path):
         ("a", [50, 100], costs[0, :, 2].tolist()),
         ("b", [100], [costs[1, 1, 2]]),
     ]
+
+
+def test_tables_have_each_number(tmp_path):
+    """Those that are 0, infinite, or the least there is, to the bit, as well as any."""
+    numbers = [0.0, -0.0, math.inf, -math.inf, 5e-324, 1.7976931348623157e308, 0.1 + 0.2, 1.0]
+    result = lockstep.Result(
+        ["", "0"], [str(i) for i in range(4)], np.tile(numbers, 3).reshape(2, 4, 3)
+    )
+    result.to_csv(tmp_path / "costs.csv")
+    with (tmp_path / "costs.csv").open(newline="") as f:
+        rows = list(csv.reader(f))[1:]
+    got = np.array([[float(x) for x in row[2:5]] for row in rows])
+    assert got.tobytes() == result.costs.tobytes()
+    assert [row[:2] for row in rows] == [[c, r] for c in ("", "0") for r in "0123"]
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    result.to_parquet(tmp_path / "costs.parquet")
+    for frame in (result.to_pandas(), pandas.read_parquet(tmp_path / "costs.parquet")):
+        got = frame.iloc[:, 2:5].to_numpy(np.float64)
+        assert np.ascontiguousarray(got).tobytes() == result.costs.tobytes()
+        assert frame["route"].tolist() == list("0123") * 2
+
+
+def test_names_are_distinct():
+    """Whichever are equal, and wherever they stand, the second of a name has a 2."""
+    for names, want in [
+        ("a b a", ["a", "b", "a (2)"]),
+        ("a a b b a", ["a", "a (2)", "b", "b (2)", "a (3)"]),
+        ("c a b", ["c", "a", "b"]),
+    ]:
+        assert distinct(names.split(), [{}] * len(names.split())) == want
+
+
+def test_no_routes(sim, short_routes):
+    """None chosen is none, however it is said; what needs one says so."""
+    network = lockstep.Network([np.zeros((2, 256))], [np.zeros(2)])
+    experience = sim.collect(network, short_routes[:1])
+    for nothing in ([], (), np.zeros(0, int), np.zeros(len(short_routes), bool), slice(0)):
+        none = short_routes[nothing]
+        assert (len(none), list(none), none.names, none.rows.shape) == (0, [], [], (0,))
+        assert sim.rollout(none, ["pid", "zero"], trajectory=True).costs.shape == (2, 0, 3)
+        assert sim.collect(network, none).raw.shape == (0, 400)
+    for nothing in ([], np.zeros(0, int)):
+        assert experience.observe(nothing).shape == (0, 256)
+    for call in (
+        sim.reset,
+        lockstep.tune,
+        lockstep.plan,
+        lambda routes: lockstep.VectorEnv(2, routes=routes),
+        lambda routes: sim.rollout(routes, lambda step: step.target),
+    ):
+        with pytest.raises(ValueError, match="routes: there is none"):
+            call(short_routes[:0])
+    for call in (sim.reset, sim.rollout, lockstep.tune, lockstep.plan):
+        with pytest.raises(TypeError, match=r"routes: str, want what Simulator\.load returns"):
+            call("own")
+
+
+def test_columns_are_there_once(sim):
+    """Those of a route are one piece of memory, read-only, by whichever choice it is asked for."""
+    routes = sim.load("own", limit=3)
+    part = routes[[2, 0]]
+    later = part[0].v_ego, routes[2].v_ego, routes[1:][1].v_ego, part[:1][0].v_ego
+    for column in later:
+        assert np.shares_memory(column, later[0])
+        assert not column.flags.writeable
+    assert not np.shares_memory(routes[1].v_ego, later[0])
 
 
 @pytest.mark.parametrize("way", ["to_csv", "to_parquet"])

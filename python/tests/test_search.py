@@ -33,6 +33,11 @@ def test_tune(sim, short_routes):
     ]
     assert best[0] == best[1]
     assert lockstep.tune(short_routes[:2], "pid", 8, 2).gains.tobytes() == found.gains.tobytes()
+    ended = []  # by its budget, after the first
+    found = lockstep.tune(
+        short_routes[:2], "pid", 8, 9, budget=5e-3, progress=lambda *done: ended.append(done)
+    )
+    assert (len(found.history), ended[-1]) == (1, (16, 16))
     for wrong, message in [
         ({"kind": "table"}, "no gains to search"),
         ({"kind": "pidd"}, "not known"),
