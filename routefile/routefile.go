@@ -72,7 +72,8 @@ func printable(text string) string {
 		strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
 		return text
 	}
-	return strings.Trim(strconv.Quote(text), `"`)
+	quoted := strconv.Quote(text)
+	return quoted[1 : len(quoted)-1]
 }
 
 // The columns of a route file that are used, in Route's order.

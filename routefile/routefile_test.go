@@ -518,6 +518,7 @@ func TestName(t *testing.T) {
 		"data/00000.csv": "00000", "a b.csv": "a b", "é.csv": "é", "x": "x",
 		`a\"b.csv`: `a\"b`, "\t.csv": `\t`, "\x1b[2J.csv": `\x1b[2J`,
 		"a\nb.csv": `a\nb`, "\xff.csv": `\xff`,
+		`"a".csv`: `"a"`, "\"a\a\".csv": `\"a\a\"`,
 	} {
 		if got := routefile.Name(path); got != want {
 			t.Errorf("%q is named %q, want %q", path, got, want)

@@ -153,6 +153,17 @@ func seen(t *testing.T, name string, drives []drive) {
 	t.Errorf("%d drives go through it, and none is another", went)
 }
 
+// TestTables: who changes a table changes his own.
+func TestTables(t *testing.T) {
+	for _, table := range []func() []parity.Branch{branches.TinyPhysics, branches.Classic} {
+		want := table()[0]
+		table()[0].Name = "another"
+		if got := table()[0]; got != want {
+			t.Errorf("after somebody wrote there %q is %q", want.Name, got.Name)
+		}
+	}
+}
+
 func TestTinyPhysics(t *testing.T) {
 	if os.Getenv(switched) == "" {
 		t.Skip("TestBroken runs it, with branches that can be broken")

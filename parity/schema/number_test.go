@@ -1,8 +1,11 @@
 package schema
 
 import (
+	"fmt"
 	"math"
 	"math/big"
+	"strconv"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -45,6 +48,51 @@ func TestEqual(t *testing.T) {
 	if one := float32(1); Equal(one, math.Nextafter32(one, 2)) || !Equal(one, one) {
 		t.Error("float32")
 	}
+}
+
+// TestBits: a number's bits come back from a file and, by what is shown of it, from a report.
+func TestBits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all := strings.Split(types, ", ")
+		of := Type(rapid.SampledFrom(all).Draw(t, "type"))
+		size := 8 * of.Size()
+		bits := rapid.Uint64().Draw(t, "bits") >> (64 - size)
+		data := of.AppendBits([]byte{1}, bits)
+		if back := of.Bits(append(data[1:], 0xff)); len(data) != 1+of.Size() || back != bits {
+			t.Fatalf("%s %x is written as %x, and read as %x", of, bits, data, back)
+		}
+		text, hex, _ := strings.Cut(of.Show(bits), " ")
+		var back uint64
+		var value float64
+		var err error
+		switch of {
+		case "float32", "float64":
+			if want := fmt.Sprintf("(%0*x)", size/4, bits); hex != want {
+				t.Errorf("%s, bits %s, want %s", text, hex, want)
+			}
+			if value, err = strconv.ParseFloat(text, size); math.IsNaN(value) {
+				back = bits // of which only they are told
+			} else if back = math.Float64bits(value); size == 32 {
+				back = uint64(math.Float32bits(float32(value)))
+			}
+			if size == 32 && len(text) > len(fmt.Sprint(float32(value))) {
+				t.Errorf("%s has digits that no %s has", text, of)
+			}
+		case "uint8":
+			back, err = strconv.ParseUint(text, 10, size)
+			value = float64(back)
+		default:
+			var n int64
+			n, err = strconv.ParseInt(text, 10, size)
+			back, value = uint64(n)<<(64-size)>>(64-size), float64(n)
+		}
+		if err != nil || back != bits {
+			t.Errorf("%s %x is shown as %s: %v", of, bits, text, err)
+		}
+		if got := of.Float(bits); !Equal(got, value) {
+			t.Errorf("%s %s is %v", of, text, got)
+		}
+	})
 }
 
 func TestULPs(t *testing.T) {

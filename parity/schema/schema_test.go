@@ -55,6 +55,10 @@ func TestLimits(t *testing.T) {
 	if err := Agree(a, b); err == nil || !strings.Contains(err.Error(), "stage s0 is uint8") {
 		t.Errorf("the first stage is another: %v", err)
 	}
+	if all := wide(MaxStages); all.At(all.Warmup) != 1<<MaxStages-1 || all.Arrays() != 0 ||
+		!all.Set("s31").Has(31) {
+		t.Errorf("of %d stages %b are needed, %b are arrays", MaxStages, all.At(2), all.Arrays())
+	}
 	if !a.Known("s0") {
 		t.Error("the first stage is not known")
 	}

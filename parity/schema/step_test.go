@@ -7,7 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"lockstep/golden"
+	"lockstep/internal/simtest"
 )
 
 // TestDigest: of what a digest is, by hand and as goldens have it.
@@ -198,6 +201,66 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// TestAgree: two schemas agree if what both have is told apart, begins and is stored alike; how
+// it is computed, and what one of them has more, is not asked.
+func TestAgree(t *testing.T) {
+	const other, types = "drive and walk are other simulators", "stage flags is uint8 [2 3] on one"
+	lines := map[string]struct {
+		change func(s *Schema)
+		want   string // "" if they agree
+	}{
+		"Schema.Name":   {func(s *Schema) { s.Name = "walk" }, other},
+		"Schema.Key":    {func(s *Schema) { s.Key = []string{"way"} }, "are other simulators"},
+		"Schema.First":  {func(s *Schema) { s.First = 1 }, "are other simulators"},
+		"Schema.Warmup": {func(s *Schema) { s.Warmup = 1 }, ""},
+		"Schema.End":    {func(s *Schema) { s.End = 1 }, ""},
+		"Schema.Stages": {func(s *Schema) { s.Stages = s.Stages[1:] }, ""},
+		"Schema.Outcome": {func(s *Schema) {
+			s.Outcome = Outcome{Name: "sum", Elements: []string{"a",
+				"b"}}
+		}, "are other simulators"},
+		"Outcome.Name":     {func(s *Schema) { s.Outcome.Name = "sum" }, ""},
+		"Outcome.Elements": {func(s *Schema) { s.Outcome.Elements = nil }, "are other simulators"},
+		"Outcome.From":     {func(s *Schema) { s.Outcome.From = []string{"at"} }, ""},
+		"Outcome.Begin":    {func(s *Schema) { s.Outcome.Begin = 1 }, ""},
+		"Outcome.End":      {func(s *Schema) { s.Outcome.End = 1 }, ""},
+		"Stage.Name":       {func(s *Schema) { s.Stages[1].Name = "wheels" }, ""},
+		"Stage.Type":       {func(s *Schema) { s.Stages[1].Type = "int32" }, types},
+		"Stage.Shape":      {func(s *Schema) { s.Stages[1].Shape = []int{3, 2} }, types},
+		"Stage.From":       {func(s *Schema) { s.Stages[1].From = []Input{Same("speed")} }, ""},
+		"Stage.Given":      {func(s *Schema) { s.Stages[1].Given = true }, ""},
+		"Stage.Skipped":    {func(s *Schema) { s.Stages[1].Skipped = true }, ""},
+		"Stage.Teach":      {func(s *Schema) { s.Stages[1].Teach = true }, ""},
+		"Stage.Soft":       {func(s *Schema) { s.Stages[1].Soft = true }, ""},
+		"Stage.Effect":     {func(s *Schema) { s.Stages[0].Effect = true }, ""},
+		"Stage.Optional":   {func(s *Schema) { s.Stages[1].Optional = true }, ""},
+		"Stage.Elements":   {func(s *Schema) { s.Stages[1].Elements = nil }, ""},
+		"Stage.Varies":     {func(s *Schema) { s.Stages[1].Varies = true }, ""},
+	}
+	of := func(change func(s *Schema)) *Schema {
+		s := view.Schema
+		s.Stages = append([]Stage{}, view.Stages...)
+		s.Outcome.Elements = []string{"a"}
+		change(&s)
+		return &s
+	}
+	same := of(func(*Schema) {})
+	simtest.Fields(t, lines, func(name string, line struct {
+		change func(s *Schema)
+		want   string
+	}) {
+		changed := of(line.change)
+		for _, err := range []error{Agree(same, changed), Agree(changed, same)} {
+			if (err == nil) != (line.want == "") {
+				t.Errorf("%s is another: %v, want %q", name, err, line.want)
+			}
+		}
+		if err := Agree(same, changed); err != nil && !strings.Contains(err.Error(), line.want) {
+			t.Errorf("%s is another: %v, want %q", name, err, line.want)
+		}
+	}, reflect.TypeFor[Schema](), reflect.TypeFor[Outcome](), reflect.TypeFor[Stage]())
+}
+
 // TestKept: steps that are kept, in full or as digests, stay as they were and apart.
 func TestKept(t *testing.T) {
 	s := Schema{Name: "kept", Key: []string{"k"}, Outcome: Outcome{Name: "o"}, Stages: []Stage{
@@ -230,6 +293,27 @@ func TestKept(t *testing.T) {
 			t.Errorf("the digests of step %d are %v, of %v", i, d, k)
 		}
 	}
+	rapid.Check(t, func(t *rapid.T) {
+		s := wide(rapid.IntRange(1, MaxStages).Draw(t, "stages"))
+		var steps []*Step
+		var digests Digests
+		for range rapid.IntRange(1, 4).Draw(t, "steps") {
+			step := s.NewStep()
+			step.Index = int(rapid.Int32().Draw(t, "index"))
+			step.Has = StageSet(rapid.Uint32().Draw(t, "has") & (1<<len(s.Stages) - 1))
+			for i := range step.Bits {
+				step.Bits[i] = rapid.Uint64().Draw(t, "bits")
+			}
+			digests.Append(step)
+			steps = append(steps, step.Clone())
+			step.Clear()
+		}
+		for i, want := range steps {
+			if got := digests.At(i); !reflect.DeepEqual(got, want) {
+				t.Fatalf("step %d is kept as %+v, was %+v", i, got, want)
+			}
+		}
+	})
 	kept[0].Index = -1
 	digests.Append(kept[0])
 	if d := digests.At(3); digests.Len() != 4 || d.Index != -1 || d.Bits[0] != kept[0].Bits[0] {

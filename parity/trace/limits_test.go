@@ -32,7 +32,7 @@ func TestLimits(t *testing.T) {
 	for want, err := range map[string]error{
 		"":                                  observe(20, math.MaxInt32),
 		"step 21 after step 21":             observe(21, 21),
-		"step 2147483648 after step 2":      observe(2, math.MaxInt32+1),
+		"step 2147483648, want 2147483647 ": observe(2, math.MaxInt32+1),
 		"step 20 after step 21":             observe(21, 20),
 		"step 2147483647 after step 214748": observe(math.MaxInt32, math.MaxInt32),
 	} {

@@ -40,15 +40,48 @@ var drift = schema.Schema{
 
 const everything = 1<<5 - 1
 
-// step makes a step of any bit patterns of some stages.
+// anySchema draws a simulator of any number of stages and of numbers of the outcome.
+func anySchema(t *rapid.T) schema.Schema {
+	s := schema.Schema{
+		Name: "any", Key: []string{"start", "policy"}, First: 20,
+		Outcome: schema.Outcome{Name: "result"},
+	}
+	for i := range rapid.IntRange(0, 3).Draw(t, "numbers") {
+		s.Outcome.Elements = append(s.Outcome.Elements, fmt.Sprint("o", i))
+	}
+	for i := range rapid.IntRange(1, schema.MaxStages).Draw(t, "stages") {
+		g := schema.Stage{
+			Name: fmt.Sprint("s", i),
+			Type: rapid.SampledFrom([]schema.Type{"uint8", "int32", "int64", "float32",
+				"float64"}).Draw(t, "type"),
+			Shape: rapid.SampledFrom([][]int{nil, {1}, {3}, {2, 2}}).Draw(t, "shape"),
+		}
+		g.Varies = g.IsArray() && rapid.Bool().Draw(t, "varies")
+		s.Stages = append(s.Stages, g)
+	}
+	return s
+}
+
+// step makes a step of drift.
 func step(index int, has schema.StageSet, random *rand.Rand) *schema.Step {
-	s := drift.NewStep()
-	s.Index, s.Has = index, has&^drift.Arrays()
-	for i := range drift.Stages {
-		switch g := &drift.Stages[i]; {
+	return stepOf(&drift, index, has, random)
+}
+
+// stepOf makes a step of any bit patterns of some stages; an array of any length that varies.
+func stepOf(
+	of *schema.Schema, index int, has schema.StageSet, random *rand.Rand,
+) *schema.Step {
+	s := of.NewStep()
+	s.Index, s.Has = index, has&^of.Arrays()
+	for i := range of.Stages {
+		switch g := &of.Stages[i]; {
 		case !has.Has(i):
 		case g.IsArray():
-			for range g.Size() {
+			n := g.Size()
+			if g.Varies && random.IntN(2) == 0 {
+				n = g.Type.Size() * (1 + random.IntN(9))
+			}
+			for range n {
 				s.Data[i] = append(s.Data[i], byte(random.Uint32()))
 			}
 		default:
@@ -67,6 +100,10 @@ type rolled struct {
 }
 
 func invent(random *rand.Rand, rollouts, steps int) []rolled {
+	return inventOf(&drift, random, rollouts, steps)
+}
+
+func inventOf(of *schema.Schema, random *rand.Rand, rollouts, steps int) []rolled {
 	var all []rolled
 	for i := range rollouts {
 		r := rolled{
@@ -76,16 +113,19 @@ func invent(random *rand.Rand, rollouts, steps int) []rolled {
 			},
 		}
 		for k := range steps {
-			r.steps = append(
-				r.steps, step(drift.First+k, schema.StageSet(random.Uint32())&everything, random),
-			)
+			has := schema.StageSet(random.Uint64()) & (1<<len(of.Stages) - 1)
+			r.steps = append(r.steps, stepOf(of, of.First+k, has, random))
 		}
 		switch random.IntN(4) {
 		case 0:
 			r.err = errors.New("step 30: it broke")
 		case 1:
 		default:
-			r.outcome = []float64{math.Float64frombits(random.Uint64()), math.NaN()}
+			r.outcome = []float64{}
+			for i := range of.Outcome.Elements {
+				x := []float64{math.Float64frombits(random.Uint64()), math.NaN()}[i%2]
+				r.outcome = append(r.outcome, x)
+			}
 		}
 		all = append(all, r)
 	}
@@ -93,7 +133,9 @@ func invent(random *rand.Rand, rollouts, steps int) []rolled {
 }
 
 func header(h Header) Header {
-	h.Schema = drift
+	if h.Schema.Name == "" {
+		h.Schema = drift
+	}
 	return h
 }
 
@@ -131,18 +173,22 @@ func write(w io.Writer, h Header, full schema.StageSet, rollouts []rolled, order
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
-		rollouts := invent(
-			random, rapid.IntRange(0, 4).Draw(t, "rollouts"), rapid.IntRange(0, 5).Draw(t, "steps"),
-		)
-		full := schema.StageSet(rapid.Uint16().Draw(t, "full"))
+		of := drift
+		if rapid.Bool().Draw(t, "another schema") {
+			of = anySchema(t)
+		}
+		rollouts := inventOf(&of, random, rapid.IntRange(0, 4).Draw(t, "rollouts"),
+			rapid.IntRange(0, 5).Draw(t, "steps"))
+		full := schema.StageSet(rapid.Uint32().Draw(t, "full"))
 		h := Header{
 			Producer:    "test",
 			Engine:      "e",
 			Profile:     "p",
 			ModelSHA256: "00",
-			Digest:      schema.Hash(rapid.IntRange(0, 1).Draw(t, "digest")),
+			Digest:      schema.Hash(rapid.IntRange(0, 2).Draw(t, "digest")),
 			Shortcuts:   []string{"all"},
 			Comment:     "ä",
+			Schema:      of,
 		}
 		var b bytes.Buffer
 		if err := write(&b, h, full, rollouts, random); err != nil {
@@ -170,8 +216,8 @@ func TestRoundTrip(t *testing.T) {
 					d.Index != want.Index {
 					t.Fatalf("digests %+v, want %+v", d, want)
 				}
-				for stage := range drift.Stages {
-					if !full.Has(stage) {
+				for stage := range of.Stages {
+					if !full.Has(stage) || len(want.Data[stage]) != of.Stages[stage].Size() {
 						want.Data[stage] = nil
 					}
 				}
@@ -526,6 +572,25 @@ func TestWriterErrors(t *testing.T) {
 			o.End(nil, nil)
 			return nil
 		}, "00000/pid: step 20 after step 21"},
+		"ended twice": {func(w *Writer) error {
+			o := w.Begin(good[0].about)
+			o.End(nil, nil)
+			o.End(nil, errors.New("twice"))
+			return nil
+		}, "00000/pid: ended twice"},
+		"ended twice beside another": {func(w *Writer) error {
+			o := w.Begin(good[0].about)
+			w.Begin(good[0].about)
+			o.End(nil, nil)
+			o.End(nil, nil)
+			return nil
+		}, "00000/pid: ended twice"},
+		"a step after the end": {func(w *Writer) error {
+			o := w.Begin(good[0].about)
+			o.End(nil, nil)
+			o.Observe(step(20, everything, random))
+			return nil
+		}, "00000/pid: step 20 after its end"},
 		"their own": {func(w *Writer) error { return errors.New("mine") }, "mine"},
 	} {
 		path := filepath.Join(t.TempDir(), "a.trace")
@@ -625,6 +690,14 @@ func TestRehash(t *testing.T) {
 					a.Rollouts[i].Digests.At(k)); diff != "" {
 					t.Errorf("(-want +got):\n%s", diff)
 				}
+				want, err := b.Step(b.Rollouts[i], k)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := a.Step(a.Rollouts[i], k)
+				if diff := cmp.Diff(want, got); err != nil || diff != "" {
+					t.Errorf("read again: %v (-want +got):\n%s", err, diff)
+				}
 			}
 		}
 	}
@@ -663,6 +736,12 @@ func TestLent(t *testing.T) {
 	}
 	if f, err := Open(path); f != nil || err == nil {
 		t.Errorf("%v beside %v", f, err)
+	}
+	handles, _ := filepath.Glob("/proc/self/fd/*") // where there are such
+	for _, handle := range handles {
+		if at, err := os.Readlink(handle); err == nil && at == path {
+			t.Errorf("%s was left open, though it was refused", path)
+		}
 	}
 	if err := os.WriteFile(path, data, 0o666); err != nil {
 		t.Fatal(err)

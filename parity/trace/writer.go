@@ -123,6 +123,7 @@ type RolloutWriter struct {
 	name   string
 	steps  uint32
 	last   int
+	ended  bool
 }
 
 // put writes a record, unless it is none for err, or no reader would take it, with the
@@ -142,8 +143,13 @@ func (r *RolloutWriter) Observe(s *schema.Step) {
 	w := r.writer
 	s.Sum(w.header.Digest)
 	var err error
-	if s.Index <= r.last || s.Index > math.MaxInt32 {
+	switch {
+	case r.ended:
+		err = fmt.Errorf("%s: step %d after its end", r.name, s.Index)
+	case s.Index <= r.last:
 		err = fmt.Errorf("%s: step %d after step %d", r.name, s.Index, r.last)
+	case s.Index > math.MaxInt32:
+		err = fmt.Errorf("%s: step %d, want %d at most", r.name, s.Index, math.MaxInt32)
 	}
 	r.steps++
 	r.last = s.Index
@@ -185,6 +191,8 @@ func (r *RolloutWriter) End(outcome []float64, failure error) {
 	want := len(w.header.Schema.Outcome.Elements)
 	var err error
 	switch {
+	case r.ended:
+		err = fmt.Errorf("%s: ended twice", r.name)
 	case failure != nil:
 		text := failure.Error()
 		b = append(append(b, endError), text[:min(len(text), 1<<16)]...)
@@ -195,6 +203,7 @@ func (r *RolloutWriter) End(outcome []float64, failure error) {
 	default:
 		b = append(append(b, endOutcome), schema.Bytes(outcome)...)
 	}
+	r.ended = true
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	w.open--

@@ -135,6 +135,65 @@ func TestBothSides(t *testing.T) {
 	}
 }
 
+// TestOutcome: of all that speaks against a comparison the gravest is its outcome, whatever else
+// does; without any it is equal.
+func TestOutcome(t *testing.T) {
+	reasons := []struct {
+		outcome, why string
+		give         func(k *verdict.Comparison)
+	}{
+		{verdict.Failed, "it broke", func(k *verdict.Comparison) { k.Error = "it broke" }},
+		{verdict.Failed, "both sides are one", func(k *verdict.Comparison) {
+			k.Identities = []string{"one", "one"}
+		}},
+		{verdict.NotRun, "no device", func(k *verdict.Comparison) { k.NotRun = "no device" }},
+		{verdict.NotApplicable, "no route", func(k *verdict.Comparison) {
+			k.NotApplicable = "no route"
+		}},
+		{verdict.Different, "costs", func(k *verdict.Comparison) { k.Differs = "costs" }},
+		{verdict.Failed, "nothing was compared", func(k *verdict.Comparison) { k.Report = nil }},
+		{verdict.Failed, "nothing was compared", func(k *verdict.Comparison) {
+			if k.Report != nil {
+				k.Report.Rollouts = nil
+			}
+		}},
+		{verdict.Failed, "nothing was compared", func(k *verdict.Comparison) {
+			if k.Report != nil {
+				k.Report.Compared = nil
+			}
+		}},
+		{verdict.Different, "5 explained flips", func(k *verdict.Comparison) {
+			if k.Report != nil && k.Report.Compared != nil {
+				k.Report.Flips.Explained = 5
+			}
+		}},
+		{verdict.Failed, "onnx computes on both sides", func(k *verdict.Comparison) {
+			if k.Report != nil {
+				k.Report.Want.Computed = []string{"cpu", "onnx"}
+				k.Report.Got.Computed = []string{"gpu", "onnx"}
+			}
+		}},
+	}
+	for set := range 1 << len(reasons) {
+		k := verdict.Comparison{Identities: []string{"one", "two"}, Report: &parity.Report{
+			Exact: true, Rollouts: []parity.Verdict{{Equal: true, Steps: 1}}, Steps: 1,
+			Compared: map[string]int{"logits": 1},
+		}}
+		outcome, why := verdict.Equal, ""
+		for i, r := range reasons {
+			if set>>i&1 == 1 {
+				if r.give(&k); outcome == verdict.Equal {
+					outcome, why = r.outcome, r.why
+				}
+			}
+		}
+		if got := k.Outcome(); got != outcome || !strings.Contains(k.Why(), why) ||
+			(k.Why() == "") != (why == "") {
+			t.Errorf("reasons %b: %s, %q, want %s, %q", set, got, k.Why(), outcome, why)
+		}
+	}
+}
+
 // TestExtent: how much was compared, and of what specification, is said as far as it is known.
 func TestExtent(t *testing.T) {
 	branches := []parity.BranchTimes{{Branch: parity.Branch{Name: "warm-up"}}}
@@ -182,12 +241,16 @@ func TestExtent(t *testing.T) {
 // equal and it is not; the first difference of all is told in its own rollout alone.
 func TestCases(t *testing.T) {
 	rollouts := []parity.Verdict{
-		{Key: []string{"a"}, Equal: true},
-		{Key: []string{"b"}, Equal: true, Findings: 2},
-		{Key: []string{"c"}, First: &parity.Finding{Step: 7, Stage: "cdf"}, Findings: 1},
-		{Key: []string{"d"}},
+		{Key: []string{"x", "a"}, Equal: true},
+		{Key: []string{"x", "b"}, Equal: true, Findings: 2},
+		{
+			Key: []string{"x", "c"}, First: &parity.Finding{Step: 7, Stage: "cdf"}, Findings: 1,
+		},
+		{Key: []string{"x", "d"}},
 	}
-	first := &parity.Divergence{Key: []string{"d"}, Stage: "logits", Index: -1, Want: "1", Got: "2"}
+	first := &parity.Divergence{
+		Key: []string{"x", "d"}, Stage: "logits", Index: -1, Want: "1", Got: "2",
+	}
 	const found = "2 findings|1 findings, the first at step 7, stage cdf"
 	for _, c := range []struct {
 		exact bool
