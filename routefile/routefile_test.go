@@ -227,6 +227,9 @@ func TestReadRouteErrors(t *testing.T) {
 			"warm up, costs count from step 100"},
 		{"too short", csvRows(100, nil), "routes/00000.csv: 100 rows; want at least 101: steps " +
 			"0 to 99 warm up, costs count from step 100"},
+		{"a space", strings.Replace(csvRows(120, nil), ",roll", ", roll", 1),
+			`routes/00000.csv:1:1: no column "roll"; want roll, vEgo, aEgo, ` +
+				`targetLateralAcceleration, steerCommand`},
 		{"no number", set(3, 1, "fast"), `routes/00000.csv:5:5: vEgo: "fast" is not a number`},
 		{"empty field", set(3, 2, ""), "routes/00000.csv:5:10: aEgo: missing in row 3"},
 		{
@@ -522,6 +525,14 @@ func TestName(t *testing.T) {
 	} {
 		if got := routefile.Name(path); got != want {
 			t.Errorf("%q is named %q, want %q", path, got, want)
+		}
+	}
+	// Draws are by the name as it is, whatever is shown.
+	for _, path := range []string{"a.b.csv", "x/\x1b[2J.csv", "\xff.csv", "a.CSV", "a"} {
+		r, err := routefile.Loader{}.Read(strings.NewReader(csvRows(101, nil)), path)
+		if seed := lockstep.Seed("data/" + filepath.Base(path)); err != nil || r.Seed != seed ||
+			r.Name != routefile.Name(path) {
+			t.Errorf("%q: seed %d, want %d: %v", path, r.Seed, seed, err)
 		}
 	}
 	e := &routefile.Error{File: "\x1b]0;x\a.csv", Line: 2, Column: 3, Err: errors.New("bad")}

@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"lockstep"
 	"lockstep/snapshotfile"
@@ -42,6 +45,41 @@ func TestBytes(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(read, s) || !math.Signbit(read.Rollouts[0].Lataccel[3]) {
 		t.Fatalf("reads back as %+v, %v", read, err)
 	}
+	rapid.Check(t, func(t *rapid.T) {
+		numbers := rapid.SliceOfN(rapid.Uint64(), 1, 9)
+		any := &lockstep.Snapshot{Step: rapid.IntRange(0, math.MaxInt32).Draw(t, "step")}
+		var want, got []uint64
+		for i := range rapid.IntRange(1, 3).Draw(t, "rollouts") {
+			r := lockstep.RolloutState{
+				Route: fmt.Sprint(i, "\n"), Err: rapid.StringN(0, 9, -1).Draw(t, "error"),
+			}
+			for _, to := range []*[]float64{&r.Lataccel, &r.Action, &r.Policy} {
+				for _, bits := range numbers.Draw(t, "bits") {
+					*to, want = append(*to, math.Float64frombits(bits)), append(want, bits)
+				}
+			}
+			any.Rollouts = append(any.Rollouts, r)
+		}
+		data, err := snapshotfile.Marshal(any)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, err := snapshotfile.Unmarshal(data)
+		if err != nil || read.Step != any.Step || len(read.Rollouts) != len(any.Rollouts) {
+			t.Fatalf("reads back as %+v, %v", read, err)
+		}
+		for i, r := range read.Rollouts {
+			if was := any.Rollouts[i]; r.Route != was.Route || r.Err != was.Err {
+				t.Errorf("rollout %q, %q reads back as %q, %q", was.Route, was.Err, r.Route, r.Err)
+			}
+			for _, x := range slices.Concat(r.Lataccel, r.Action, r.Policy) {
+				got = append(got, math.Float64bits(x))
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%x reads back as %x", want, got)
+		}
+	})
 	for i := range data {
 		damaged := append([]byte(nil), data...)
 		damaged[i] ^= 1

@@ -163,9 +163,12 @@ func TestLibrary(t *testing.T) {
 	}
 	one, two := write("one"), write("two")
 	first, second := write("first.csv"), write("routes/second.csv")
+	loud := write("LOUD.CSV")
 	l := Library{
 		Models: []string{"", one, two},
-		Routes: []string{"", filepath.Join(dir, "none.csv"), first, filepath.Dir(second), dir},
+		Routes: []string{
+			"", filepath.Join(dir, "none.csv"), first, loud, filepath.Dir(second), dir,
+		},
 	}
 	for _, c := range []struct{ of, want string }{{"one", one}, {"two", two}, {"first.csv", ""}} {
 		if got, err := l.Model(sums[c.of]); err != nil || got != c.want {
@@ -175,7 +178,7 @@ func TestLibrary(t *testing.T) {
 	for _, c := range []struct{ name, of, want string }{
 		{"first", "first.csv", first}, {"any", "first.csv", first},
 		{"second", "routes/second.csv", second}, {"third", "routes/second.csv", ""},
-		{"first", "one", ""},
+		{"first", "one", ""}, {"LOUD", "LOUD.CSV", loud},
 	} {
 		if got, err := l.Route(c.name, sums[c.of]); err != nil || got != c.want {
 			t.Errorf("route %s of %s: %q, %v, want %q", c.name, c.of, got, err, c.want)

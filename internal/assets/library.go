@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"lockstep/internal/fileio"
 )
@@ -20,7 +21,7 @@ func (l *Library) Model(sum string) (string, error) { return holding(l.Models, s
 func (l *Library) Route(name, sum string) (string, error) {
 	var files []string
 	for _, path := range l.Routes {
-		if path != "" && filepath.Ext(path) != ".csv" {
+		if path != "" && !strings.EqualFold(filepath.Ext(path), ".csv") {
 			path = filepath.Join(path, name+".csv")
 		}
 		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {

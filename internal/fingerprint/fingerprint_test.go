@@ -1,6 +1,7 @@
 package fingerprint
 
 import (
+	"encoding/binary"
 	"math"
 	"slices"
 	"strings"
@@ -48,10 +49,46 @@ func TestForms(t *testing.T) {
 			if a := p.Judge(data[:len(data)-p.width]); a.Form != "" {
 				t.Errorf("%s, %s without its last number: %+v", p.Name, f.Word, a)
 			}
+			more := append(slices.Clip(data), data[:p.width]...)
+			if a := p.Judge(more); a.Form != "" || a.Nearest != f.Word {
+				t.Errorf("%s, %s with a number more: %+v", p.Name, f.Word, a)
+			}
 		}
 		if a := p.Judge(nil); a.Form != "" || !strings.Contains(a.Describe(), "none has any") {
 			t.Errorf("%s, no answer: %+v", p.Name, a)
 		}
+	}
+}
+
+// TestTwoForms: an answer that two forms give is of none, and what is asked stays as it was,
+// whichever NaN is in it.
+func TestTwoForms(t *testing.T) {
+	nan32, nan64 := math.Float32frombits(0x7fc00123), math.Float64frombits(0x7ff8000000000123)
+	single, double := []float32{1, nan32}, []float64{nan64, 2}
+	give := func(numbers any) compute { return func(vectors.Vector) any { return numbers } }
+	for width, numbers := range map[int]any{4: single, 8: double} {
+		p := &Probe{Name: "twice", Rows: make([]vectors.Vector, 1), width: width, Forms: []Form{
+			{Word: "a", compute: give(numbers)}, {Word: "b", compute: give(numbers)},
+		}}
+		if a := p.Judge(p.Expected(&p.Forms[0])); a.Form != "" || a.Nearest != "a" || a.Equal != 1 {
+			t.Errorf("an answer of two forms: %+v", a)
+		}
+		p.Forms = p.Forms[:1]
+		if a := p.Judge(p.Expected(&p.Forms[0])); a.Form != "a" {
+			t.Errorf("an answer of one form: %+v", a)
+		}
+		data, err := binary.Append(nil, binary.LittleEndian, numbers)
+		if a := p.Judge(data); err != nil || a.Form != "a" {
+			t.Errorf("an answer of one form with another NaN: %+v, %v", a, err)
+		}
+	}
+	if math.Float32bits(single[1]) != 0x7fc00123 ||
+		math.Float64bits(double[0]) != 0x7ff8000000000123 {
+		t.Error("another NaN was written into what a form computed")
+	}
+	mine := lockstep.Profiles()[1]
+	if got, ok := Replace(mine, 0, "no word"); ok || got != mine {
+		t.Errorf("with a word that is none: %v, %v", got, ok)
 	}
 }
 

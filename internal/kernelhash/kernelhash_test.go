@@ -70,9 +70,13 @@ func TestSources(t *testing.T) {
 	for _, asking := range []string{
 		"int l = __LINE__;", "#define S(x) #x", "assert(a);", `auto s = R"(x  // y)";`,
 	} {
-		base["b.h"] = asking
-		if hashWith("a.cu", first) == hashWith("a.cu", change("doubled", "changed")) {
-			t.Errorf("with %q in another file a comment does not count", asking)
+		for _, file := range []string{"0.h", "b.h"} { // before and behind it
+			had := base[file]
+			base[file] = asking
+			if hashWith("a.cu", first) == hashWith("a.cu", change("doubled", "changed")) {
+				t.Errorf("with %q in file %s a comment does not count", asking, file)
+			}
+			base[file] = had
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"lockstep/internal/assets/assetstest"
 	"lockstep/internal/defaults"
+	"lockstep/internal/fileio"
 	"lockstep/internal/onnx"
 	"lockstep/internal/simtest"
 )
@@ -70,6 +71,9 @@ func holdSizes(t *testing.T, path string) *Weights {
 	w, err := Load(path)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if sum, err := fileio.SHA256(path); err != nil || w.SHA256 != sum {
+		t.Errorf("SHA-256 %s, %v; want %s", w.SHA256, err, sum)
 	}
 	sizes := map[string][2]int{
 		"StateEmbedding":    {len(w.StateEmbedding), 4 * 64},

@@ -127,13 +127,20 @@ func NewWriter(w io.Writer) *Writer {
 
 // Add writes arrays, all or none of which fit.
 func (w *Writer) Add(arrays ...Array) error {
-	for _, a := range arrays {
-		switch err := w.check(a); {
-		case err == errTwice:
-			return fmt.Errorf("array %.60q %w", a.Name, err)
-		case err != nil:
-			return fmt.Errorf("array %.60q: %w", a.Name, err)
+	total := w.total
+	for i, a := range arrays {
+		err := w.check(a)
+		if err == nil {
+			continue
 		}
+		for _, fits := range arrays[:i] { // it is not written, either
+			delete(w.names, fits.Name)
+		}
+		w.total = total
+		if err == errTwice {
+			return fmt.Errorf("array %.60q %w", a.Name, err)
+		}
+		return fmt.Errorf("array %.60q: %w", a.Name, err)
 	}
 	for _, a := range arrays {
 		f, err := w.zip.CreateHeader(&zip.FileHeader{Name: a.Name + ".npy", Method: zip.Deflate})

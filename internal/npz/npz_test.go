@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -154,10 +155,10 @@ func TestStrings(t *testing.T) {
 	got, err := Strings(Array{
 		Name:  "x",
 		Type:  "|S3",
-		Shape: []int{4},
-		Data:  []byte("abcd\x00\x00\x00\x00\x00a\x00b"),
+		Shape: []int{5},
+		Data:  []byte("abcd\x00\x00\x00\x00\x00a\x00b\x00c\x00"),
 	})
-	if want := []string{"abc", "d", "", "a\x00b"}; err != nil || !slices.Equal(got, want) {
+	if want := []string{"abc", "d", "", "a\x00b", "\x00c"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}
 	for _, elementType := range []string{"<f4", "|u1", "|S", "|S0", ""} {
@@ -542,6 +543,13 @@ func TestWriteErrors(t *testing.T) {
 		var b bytes.Buffer
 		if err := Write(&b, c.arrays); err == nil || err.Error() != c.want || b.Len() > 0 {
 			t.Errorf("%s: %v after %d bytes, want %s before any", c.name, err, b.Len(), c.want)
+		}
+		// What was refused is as if nobody had asked.
+		b.Reset()
+		w, fits := NewWriter(&b), New("fits", []uint8{1}, 1)
+		w.Add(append([]Array{fits}, c.arrays...)...)
+		if err := errors.Join(w.Add(fits), w.Close()); err != nil || w.total != 1 {
+			t.Errorf("%s: %v behind it, %d bytes", c.name, err, w.total)
 		}
 	}
 	if err := Write(&bytes.Buffer{},

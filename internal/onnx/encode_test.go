@@ -1,6 +1,7 @@
 package onnx_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"slices"
@@ -61,17 +62,34 @@ func tiny() *onnx.Model {
 
 func TestEncodeParse(t *testing.T) {
 	want := tiny()
-	got, err := onnx.Parse(want.Encode(8, map[string]int64{"com.microsoft": 1}))
+	want.Metadata = map[string]string{"a": "1", "b": "2", "c": "3", "d": "4"}
+	imports := map[string]int64{"com.microsoft": 1, "e": 2, "f": 3, "g": 4}
+	data := want.Encode(8, imports)
+	got, err := onnx.Parse(data)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
+	for range 10 { // a map has another order each time
+		if !bytes.Equal(want.Encode(8, imports), data) {
+			t.Fatal("one model has several forms")
+		}
+	}
+	for _, field := range []string{"\x3a\x0dcom.microsoft", "\"\x0bFusedMatMul"} {
+		if !bytes.Contains(data, []byte(field)) {
+			t.Errorf("no node has the field %q", field)
+		}
+	}
 }
 
 func TestPatch(t *testing.T) {
-	data := tiny().Encode(8, nil)
+	of := tiny()
+	for _, name := range []string{"x", "a"} {
+		of.Graph.Outputs = append(of.Graph.Outputs, onnx.Value{Name: name, Dims: []int64{}})
+	}
+	data := of.Encode(8, nil)
 	p := onnx.Patch{
 		Remove: []string{"a"},
 		Nodes: []onnx.Node{ // in no order
@@ -82,7 +100,10 @@ func TestPatch(t *testing.T) {
 		Initializers: []onnx.Tensor{
 			{Name: "k", Type: onnx.Float, Dims: []int64{1}, Raw: []byte("4567")},
 		},
-		Outputs: []onnx.Value{{Name: "y", Type: onnx.Float, Dims: []int64{3, 3}}},
+		Outputs: []onnx.Value{
+			{Name: "a", Type: onnx.Float, Dims: []int64{5}},
+			{Name: "y", Type: onnx.Float, Dims: []int64{3, 3}},
+		},
 		Imports: map[string]int64{"com.microsoft": 1},
 	}
 	out, err := p.Apply(data)
@@ -103,7 +124,8 @@ func TestPatch(t *testing.T) {
 	if len(m.Graph.Initializers) != 1 || m.Graph.Initializers[0].Name != "k" {
 		t.Errorf("constants %v, want k", m.Graph.Initializers)
 	}
-	if d := cmp.Diff(p.Outputs, m.Graph.Outputs); d != "" {
+	x := onnx.Value{Name: "x"}
+	if d := cmp.Diff([]onnx.Value{p.Outputs[1], x, p.Outputs[0]}, m.Graph.Outputs); d != "" {
 		t.Error(d)
 	}
 	if m.Opset != 17 || !strings.Contains(string(out), "com.microsoft") {

@@ -183,6 +183,7 @@ func Parse(data []byte) (*Model, error) {
 }
 
 func parseGraph(data []byte) (g Graph, err error) {
+	constants := map[string]bool{}
 	err = fields(data, func(f field) error {
 		switch f.number {
 		case 1:
@@ -191,6 +192,12 @@ func parseGraph(data []byte) (g Graph, err error) {
 			return err
 		case 5:
 			t, err := parseTensor(f.bytes)
+			if t.Name != "" {
+				if err == nil && constants[t.Name] { // some programs take the first, some the last
+					err = fmt.Errorf("two tensors are named %.60q", t.Name)
+				}
+				constants[t.Name] = true
+			}
 			g.Initializers = append(g.Initializers, t)
 			return err
 		case 11:

@@ -207,6 +207,8 @@ func TestParseErrors(t *testing.T) {
 			graph(12, message(2, message(1, message(2, message(1, "\xff"))))),
 			damaged,
 		},
+		{"two of a name", graph(5, message(8, "w"), 5, message(8, "v"), 5, message(8, "w")),
+			damaged + `two tensors are named "w"`},
 		{"float_data", graph(5, message(8, "w", 4, "\x00\x00\x80\x3f")),
 			damaged + "tensor \"w\": its elements are not stored as raw data"},
 		{"external data", graph(5, message(8, "w", 13, message(1, "location", 2, "/etc/passwd"))),
@@ -376,6 +378,7 @@ func TestStructureSame(t *testing.T) {
 			}
 			return names[name]
 		})
+		was := copyGraph(g, same)
 		slices.Reverse(c.Initializers)
 		for i := range c.Initializers {
 			c.Initializers[i].Raw = rapid.SliceOf(rapid.Byte()).Draw(t, "raw")
@@ -383,8 +386,12 @@ func TestStructureSame(t *testing.T) {
 		for i := range c.Nodes {
 			slices.Reverse(c.Nodes[i].Attributes)
 		}
+		before := copyGraph(c, same)
 		if g.Structure() != c.Structure() {
 			t.Fatal("other names, weights or order of attributes give another structure")
+		}
+		if d := cmp.Diff(before, c) + cmp.Diff(was, g); d != "" {
+			t.Fatalf("who asked for the structure has another graph: %s", d)
 		}
 	})
 }

@@ -81,6 +81,32 @@ func TestParseFloatEdges(t *testing.T) {
 	if got, ok := ParseFloat("1e309", TwicePerDigit); ok {
 		t.Errorf("1e309 is %v", got)
 	}
+	for text, want := range map[string]float64{"0e400": 0, "0.0000000000000000000001e330": 1e308} {
+		if got, ok := ParseFloat(text, Correct); !ok || got != want {
+			t.Errorf("ParseFloat(%q), rounded once, = %v, %v, want %v", text, got, ok, want)
+		}
+	}
+	// An exponent may have any number of digits, whatever an integer holds.
+	for _, rounding := range []Rounding{TwicePerDigit, Correct} {
+		for n := range 45 {
+			for text, want := range map[string]float64{
+				"1e-4" + strings.Repeat("0", n+2):       0,
+				"-1e-" + strings.Repeat("9", n+3):       math.Copysign(0, -1),
+				"1e+" + strings.Repeat("0", n) + "5":    1e5,
+				"0.5e-" + strings.Repeat("0", n) + "02": 0.005,
+			} {
+				if got, ok := ParseFloat(text, rounding); !ok || !schema.Equal(got, want) {
+					t.Errorf("ParseFloat(%q) = %v, %v, want %v", text, got, ok, want)
+				}
+			}
+			for _, digit := range []string{"1", "4", "9"} {
+				text := "2e" + digit + strings.Repeat("0", n+3)
+				if got, ok := ParseFloat(text, rounding); ok {
+					t.Errorf("ParseFloat(%q) = %v, want no number", text, got)
+				}
+			}
+		}
+	}
 }
 
 func TestParseFloatRefuses(t *testing.T) {

@@ -10,6 +10,23 @@ import (
 	"lockstep"
 )
 
+// TestOffsets: of more routes than 4 GB hold each has a place of its own, behind the one before.
+func TestOffsets(t *testing.T) {
+	var entries []*entry
+	for range 12 {
+		entries = append(entries, &entry{name: "a", rows: maxRows})
+	}
+	index, want := appendIndex(nil, entries, 1<<31-8), uint64(1<<31-8)
+	const each = 2 + 1 + sha256.Size + 4 + 4
+	for i := range entries {
+		at := i*(each+8+4) + each
+		if got := binary.LittleEndian.Uint64(index[at:]); got != want {
+			t.Errorf("route %d is at %d, want %d", i, got, want)
+		}
+		want += 8 * uint64(values(maxRows))
+	}
+}
+
 // TestParseLimits: what an index may just say, and what it may just not, each alone.
 func TestParseLimits(t *testing.T) {
 	const room = lockstep.MinRows

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"os"
@@ -68,6 +69,14 @@ func check(t testing.TB, c Cache, files []string, cached, parsed int) {
 		if diff := cmp.Diff(want, routes[i], sameRoutes); diff != "" {
 			t.Errorf("%s (-parsed +loaded):\n%s", file, diff)
 		}
+		// Who makes a column longer writes over no other.
+		for _, column := range routes[i].Columns() {
+			_ = append(*column, 7)
+		}
+		_ = append(routes[i].Draws, 7)
+		if diff := cmp.Diff(want, routes[i], sameRoutes); diff != "" {
+			t.Errorf("%s, with longer columns:\n%s", file, diff)
+		}
 	}
 	if want := (Tally{Cached: cached, Parsed: parsed}); stats.Cached != cached ||
 		stats.Parsed != parsed || stats.Failed != 0 {
@@ -96,6 +105,24 @@ func TestLoad(t *testing.T) {
 		files, 0, 20,
 	)
 	check(t, c, files, 20, 0)
+
+	t.Chdir(filepath.Dir(files[0])) // a folder is one, from wherever it is named
+	for i := range files {
+		files[i] = filepath.Base(files[i])
+	}
+	check(t, c, files, 20, 0)
+
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	routes, errs, stats := c.Load(ended, files)
+	for i := range files {
+		if routes[i] != nil || !errors.Is(errs[i], context.Canceled) {
+			t.Errorf("%s, when nobody waits: %v, %v", files[i], routes[i], errs[i])
+		}
+	}
+	if want := (Tally{Failed: len(files)}); stats != want {
+		t.Errorf("%+v, want %+v", stats, want)
+	}
 }
 
 // TestSwept: what a process has left that was killed while it wrote the cache goes with the next
