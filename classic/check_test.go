@@ -57,6 +57,8 @@ func TestMake(t *testing.T) {
 		{cart, "max_episode_steps", "-2", "a positive number"},
 		{cart, "max_episode_steps", "x", "a positive number"},
 		{cart, "max_episode_steps", "2147483648", "a positive number"},
+		{cart, "max_episode_steps", "2000000001", "a positive number to 2000000000"},
+		{cart, "max_episode_steps", "2000000000", ""},
 		{shared, "max_episode_steps", "-1", "a positive number"},
 		{shared, "max_episode_steps", "1", ""}, {cart, "g", "1", "has no option"},
 		{cart, "sutton_barto_reward", "True", ""}, {cart, "sutton_barto_reward", "False", ""},
@@ -103,18 +105,22 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// TestCheck: a task without environment, and one that shares its generator in another mode.
+// TestCheck: a task without environment, one that shares its generator in another mode, and limits.
 func TestCheck(t *testing.T) {
 	shared := task(t, "CartPoleVectorEnv", 2, NextStep)
 	other, endless := shared, shared
 	other.Autoreset, endless.MaxSteps = SameStep, 0
 	alone := task(t, "CartPole-v1", 2, SameStep)
 	alone.MaxSteps = 0
+	negative, long, longest := alone, alone, alone
+	negative.MaxSteps, long.MaxSteps, longest.MaxSteps = -1, MostSteps+1, MostSteps
 	hold(t, []checked{
 		{"nothing", Task{Num: 1}.Check(), "no environment"}, {"shared", shared.Check(), ""},
 		{"shared in another mode", other.Check(), "resets at the next step"},
 		{"shared without end", endless.Check(), "resets at the next step"},
-		{"alone without end", alone.Check(), ""},
+		{"alone without end", alone.Check(), ""}, {"longest", longest.Check(), ""},
+		{"a limit of -1", negative.Check(), "a limit of -1 steps: want 1 to 2000000000, or 0 for"},
+		{"a limit beyond", long.Check(), "a limit of 2000000001 steps"},
 	})
 	for _, mode := range []Autoreset{NextStep, SameStep, Disabled, Off} {
 		if got, err := ParseAutoreset(mode.String()); got != mode || err != nil {

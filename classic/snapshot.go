@@ -11,7 +11,7 @@ type Snapshot struct {
 	Steps        int64     // since the last Reset of all environments, which Policy.Uniform counts
 	States       []float64 // (S, N)
 	Observations []float32 // (D, N), the last ones
-	Elapsed      []int32   // (N), steps of the episode; 0 after a reset
+	Elapsed      []int32   // (N), steps of the episode, to MostSteps; 0 after a reset
 	// (N): its end was not reset yet; with Off, it has terminated since its reset
 	Ended []bool
 	// (4, N), (4, 1) if shared: PCG64's state and increment, high words first

@@ -63,14 +63,17 @@ type option struct {
 }
 
 var options = map[string]option{
-	"max_episode_steps": {"a positive number, or -1 for none", func(t *Task, value string) bool {
-		n, err := strconv.ParseInt(value, 10, 32)
-		if err != nil || n == 0 || n < -1 || n < 0 && t.Shared {
-			return false
-		}
-		t.MaxSteps = int(max(n, 0))
-		return true
-	}},
+	"max_episode_steps": {
+		fmt.Sprintf("a positive number to %d, or -1 for none", MostSteps),
+		func(t *Task, value string) bool {
+			n, err := strconv.ParseInt(value, 10, 32)
+			if err != nil || n == 0 || n < -1 || n > MostSteps || n < 0 && t.Shared {
+				return false
+			}
+			t.MaxSteps = int(max(n, 0))
+			return true
+		},
+	},
 	"sutton_barto_reward": {
 		"True or False", either(func(t *Task) *bool { return &t.SuttonBarto }, "False", "True"),
 	},
@@ -116,6 +119,10 @@ func within(most float64, field func(*Task) *float64) func(*Task, string) bool {
 // largest GPU, and some hundred bytes each.
 const MaxNum = 1 << 24
 
+// MostSteps is how many steps of an episode are counted, and the largest limit. Engines count in 32
+// bits, so that some may be done before what was counted beyond it is taken back.
+const MostSteps = 2_000_000_000
+
 // Make returns a task of num environments with options by Gymnasium's names, such
 // as "g" or "max_episode_steps".
 func Make(name string, num int, given map[string]string) (Task, error) {
@@ -158,6 +165,10 @@ func (t Task) Check() error {
 			"%s resets at the next step, and needs a limit of steps: for another mode take "+
 				"CartPole-v1",
 			t.Name,
+		)
+	case t.MaxSteps < 0 || t.MaxSteps > MostSteps:
+		return fmt.Errorf(
+			"%s: a limit of %d steps: want 1 to %d, or 0 for none", t.Name, t.MaxSteps, MostSteps,
 		)
 	case !(math.Abs(t.Gravity) <= maxGravity):
 		return fmt.Errorf("%s: g %g: want one within ±%g", t.Name, t.Gravity, maxGravity)

@@ -203,6 +203,60 @@ func TestClassicStretches(t *testing.T) {
 	})
 }
 
+// TestClassicUnlimited: without a limit no step truncates an episode, however many came before it,
+// and beyond a limit, where nothing is reset, each does. Of more steps than an engine's 32 bits
+// count, a snapshot has as many as the reference's.
+func TestClassicUnlimited(t *testing.T) {
+	key := uint64(5)
+	eachClassic(t, classicEngines(t), 9, func(e classic.Maker, task classic.Task) (all []ran) {
+		if task.Shared {
+			return nil // it has a limit, and is reset there
+		}
+		limits := []int{0}
+		if task.Autoreset == classic.Off {
+			limits = append(limits, 2, classic.MostSteps)
+		}
+		for _, limit := range limits {
+			task.MaxSteps = limit
+			v := begun(t, e, task, classic.Reset{Seed: 1})
+			before := len(all)
+			run := func() {
+				all = append(all, runSteps(t, v, task, classic.Policy{Uniform: &key}, 2))
+			}
+			step := func() { all = append(all, stepOnce(t, v, task, variedActions(task, 3))) }
+			unseen := func() {
+				if err := v.Step(variedActions(task, 2), nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, calls := range [][]func(){
+				{run, step, step}, {step, step, run}, {unseen, unseen, step},
+			} {
+				if err := v.Reset(classic.Reset{Seed: 1}); err != nil {
+					t.Fatal(err)
+				}
+				put(t, v, func(s *classic.Snapshot) {
+					for i := range s.Elapsed { // others have few steps
+						s.Elapsed[i] = int32(i + (i+1)%2*(math.MaxInt32-2-2*i))
+					}
+				})
+				for _, call := range calls {
+					call()
+				}
+			}
+			for k, r := range all[before:] {
+				for _, step := range r.record {
+					if step.Truncated[0] != (limit > 0) {
+						t.Errorf("%s, %s, limit %d, call %d: environment 0 is truncated: %v",
+							e.Name(), task.Name, limit, k, step.Truncated[0])
+					}
+				}
+			}
+		}
+		return all
+	})
+}
+
 // TestClassicBuffers: what a run or a step is asked for it answers, whatever else it is asked for
 // at that step, or at another: each buffer alone, and none, is as where there are all.
 func TestClassicBuffers(t *testing.T) {

@@ -3,7 +3,9 @@ package classic
 import (
 	"context"
 	"fmt"
+	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -30,7 +32,7 @@ func (e Batched) Make(t classic.Task) (classic.Vector, error) {
 	if k == nil {
 		k = best
 	}
-	v := &vector{task: t, workers: e.Workers}
+	v := &vector{task: t, workers: e.Workers, uncounted: math.MaxInt32 - 1}
 	if v.workers < 1 {
 		v.workers = runtime.GOMAXPROCS(0)
 	}
@@ -52,6 +54,7 @@ type vector struct {
 	shared    generator // of all environments, with its bounds
 	low, high []float64
 	steps     int64 // since the last reset of all
+	uncounted int   // steps after which a count of an episode's could come to the largest int32
 	ended     []bool
 }
 
@@ -159,7 +162,22 @@ func (v *vector) StepRows(actions classic.Actions, t *classic.Transition, rows [
 	return nil
 }
 
+// count takes back what is counted beyond classic.MostSteps, if within so many steps a count could
+// come to the largest int32: that is the limit where there is none.
+func (v *vector) count(steps int) {
+	if v.uncounted < steps {
+		v.uncounted = math.MaxInt32 - 1 - classic.MostSteps
+		for _, b := range v.blocks {
+			for i, n := range b.steps {
+				b.steps[i] = min(n, classic.MostSteps)
+			}
+		}
+	}
+	v.uncounted -= steps
+}
+
 func (v *vector) stepInto(actions classic.Actions, t *classic.Transition, rows []float32) {
+	v.count(1)
 	v.each(func(b *block) {
 		b.take(actions)
 		v.step(b)
@@ -255,6 +273,7 @@ func (v *vector) Run(
 			return err
 		}
 		end := min(done+stretch, steps)
+		v.count(end - done)
 		v.parallel(min(v.workers, len(v.blocks)), func(b *block) {
 			for s := done; s < end; s++ {
 				b.act(policy, v.steps+int64(s-done))
@@ -368,11 +387,11 @@ func (v *vector) Snapshot() (*classic.Snapshot, error) {
 		}
 	}
 	for _, b := range v.blocks {
-		put(s.Elapsed, b.steps, b, 1, v.task.Num)
 		put(s.Ended, b.ended, b, 1, v.task.Num)
 		put(s.Rewards, b.totals, b, 1, v.task.Num)
 		put(s.Episodes, b.episodes, b, 1, v.task.Num)
 		for i := range b.count {
+			s.Elapsed[b.first+i] = min(b.steps[i], classic.MostSteps)
 			if !v.task.Shared {
 				store(&b.generators[i], v.task.Num, b.first+i)
 			}
@@ -391,7 +410,7 @@ func (v *vector) Restore(s *classic.Snapshot) error {
 	if err := v.task.CheckReady(v.seeded, nil); err != nil {
 		return err
 	}
-	v.steps = s.Steps
+	v.steps, v.uncounted = s.Steps, math.MaxInt32-1-int(slices.Max(s.Elapsed))
 	load := func(n, i int) generator {
 		return generator{
 			s.Generators[i], s.Generators[n+i], s.Generators[2*n+i], s.Generators[3*n+i],

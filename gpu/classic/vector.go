@@ -78,7 +78,7 @@ func (e OnDevice) Make(t classic.Task) (classic.Vector, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &vector{task: t, device: &driver.Ledger{Device: d}}
+	v := &vector{task: t, device: &driver.Ledger{Device: d}, uncounted: math.MaxInt32 - 1}
 	if err := v.allocate(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -100,6 +100,7 @@ type vector struct {
 	low, high []float64 // of CartPoleVectorEnv's resets
 	ended     []bool
 	steps     int64 // since the last reset of all
+	uncounted int   // steps after which a count of an episode's could come to the largest int32
 	broken    error // of the device, which then answers nothing
 }
 
@@ -535,7 +536,10 @@ func (v *vector) chunk(record []classic.Transition) int {
 }
 
 // begin is a launch of so many steps, to be given its policy and outputs.
-func (v *vector) begin(steps int) launch {
+func (v *vector) begin(ctx context.Context, steps int) (launch, error) {
+	if err := v.count(ctx, steps); err != nil {
+		return launch{}, err
+	}
 	l := v.launch
 	l.Steps, l.First = int64(steps), v.steps
 	low, high := v.task.Low, v.task.High
@@ -543,16 +547,19 @@ func (v *vector) begin(steps int) launch {
 		low, high = v.low, v.high
 	}
 	bound(&l, low, high)
-	return l
+	return l, nil
 }
 
 // advance is one launch, with at most one upload before it and two downloads behind it.
 func (v *vector) advance(
 	ctx context.Context, policy classic.Policy, steps int, record []classic.Transition,
 ) error {
-	l := v.begin(steps)
+	l, err := v.begin(ctx, steps)
+	if err != nil {
+		return err
+	}
 	asked := v.asked(&l, record, policy.Recorded != nil)
-	err := v.do(ctx, func() error {
+	err = v.do(ctx, func() error {
 		answered, err := v.launched(&l, policy, asked, record)
 		if err != nil {
 			return err
@@ -595,6 +602,27 @@ func (v *vector) launched(
 		return answered, err
 	}
 	return answered, v.start("lockstep_reset_shared", *l, true)
+}
+
+// count takes back what is counted beyond classic.MostSteps, if within so many steps a count could
+// come to the largest int32: that is the limit where there is none.
+func (v *vector) count(ctx context.Context, steps int) error {
+	if v.uncounted < steps {
+		if err := v.know(elapsed); err != nil {
+			return err
+		}
+		c := v.columns()[elapsed]
+		counts := v.host(c)
+		for i, n := range valuesOf[int32](counts) {
+			valuesOf[int32](counts)[i] = min(n, classic.MostSteps)
+		}
+		if err := v.do(ctx, func() error { return v.device.Upload(*c.to, counts) }); err != nil {
+			return err
+		}
+		v.uncounted = math.MaxInt32 - 1 - classic.MostSteps
+	}
+	v.uncounted -= steps
+	return nil
 }
 
 // took notes that steps were done, once the flags are known.
@@ -643,7 +671,10 @@ func (v *vector) RunOnDevice(
 	if err := v.task.CheckReady(v.seeded, nil); err != nil {
 		return nil, err
 	}
-	l := v.begin(steps)
+	l, err := v.begin(ctx, steps)
+	if err != nil {
+		return nil, err
+	}
 	asked, err := v.named(&l, record)
 	if err != nil {
 		return nil, err
@@ -836,6 +867,7 @@ func (v *vector) Snapshot() (*classic.Snapshot, error) {
 	}
 	for i, f := range valuesOf[int32](v.host(v.columns()[flags])) {
 		s.Ended[i] = f&v.flagOf() != 0
+		s.Elapsed[i] = min(s.Elapsed[i], classic.MostSteps)
 	}
 	return s, nil
 }
@@ -865,6 +897,7 @@ func (v *vector) Restore(s *classic.Snapshot) error {
 	})
 	if err == nil {
 		v.steps, v.fresh = s.Steps, v.kept.used
+		v.uncounted = math.MaxInt32 - 1 - int(slices.Max(s.Elapsed))
 		copy(v.ended, s.Ended)
 	}
 	return err

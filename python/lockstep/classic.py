@@ -684,7 +684,7 @@ class VectorEnv(
     autoreset_mode : AutoresetMode or str
         ``"NextStep"``, ``"SameStep"`` or ``"Disabled"``, as Gymnasium defines them.
     max_episode_steps : int, optional
-        Of an episode; -1 is none. By default Gymnasium's.
+        Of an episode, to 2,000,000,000; -1 is none. By default Gymnasium's.
     copy : bool
         Whether observations are new arrays; else one array is used again.
     engine, numpy1, **options

@@ -295,7 +295,7 @@ func (v *vector) Snapshot() (*classic.Snapshot, error) {
 	v.Observe(s.Observations, s.States)
 	copy(s.Ended, v.ended)
 	for i := range v.slots {
-		s.Elapsed[i] = int32(v.slots[i].elapsed)
+		s.Elapsed[i] = int32(min(v.slots[i].elapsed, classic.MostSteps))
 		s.Rewards[i], s.Episodes[i] = v.slots[i].rewards, v.slots[i].episodes
 	}
 	all := v.generators()
