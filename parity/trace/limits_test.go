@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -86,20 +87,31 @@ func TestLongHeader(t *testing.T) {
 	}
 }
 
+// worded is a header or a rollout whose fields have a word wherever they are texts.
+func worded[T any](of T, word string) T {
+	fields := reflect.ValueOf(&of).Elem()
+	for i := range fields.NumField() {
+		switch f := fields.Field(i); f.Interface().(type) {
+		case string:
+			f.SetString(word)
+		case []string:
+			f.Set(reflect.ValueOf([]string{word, word}))
+		case map[string]string:
+			f.Set(reflect.ValueOf(map[string]string{word: word}))
+		}
+	}
+	return of
+}
+
 // TestShown: a trace's words are such as a terminal may be shown, wherever they stand.
 func TestShown(t *testing.T) {
 	const hostile, shown = "a\x1b", `a\x1b`
 	var b bytes.Buffer
-	w, err := NewWriter(&b, header(Header{
-		Producer: hostile, Engine: hostile, Profile: hostile, ModelSHA256: hostile,
-		Comment: hostile,
-	}), 0)
+	w, err := NewWriter(&b, worded(header(Header{}), hostile), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Begin(Rollout{
-		Key: []string{hostile, hostile}, Inputs: map[string]string{hostile: hostile},
-	}).End(nil, nil)
+	w.Begin(worded(Rollout{}, hostile)).End(nil, nil)
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -107,14 +119,12 @@ func TestShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, r := f.Header, f.Rollouts[0]
-	words := append([]string{
-		h.Producer, h.Engine, h.Profile, h.ModelSHA256, h.Comment, r.Inputs[shown],
-	}, r.Key...)
-	for i, word := range words {
-		if word != shown || len(r.Inputs) != 1 {
-			t.Errorf("word %d is %q, of inputs %q", i, word, r.Inputs)
-		}
+	if want := worded(f.Header, shown); !reflect.DeepEqual(f.Header, want) {
+		t.Errorf("the header is %q, want %q", fmt.Sprint(f.Header), fmt.Sprint(want))
+	}
+	got, want := f.Rollouts[0].Rollout, worded(Rollout{}, shown)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("the rollout is %q, want %q", fmt.Sprint(got), fmt.Sprint(want))
 	}
 	// What is closed takes nothing more, and says so.
 	for range 2 {

@@ -100,6 +100,9 @@ func (r *reader) head() error {
 	for _, word := range []*string{&h.Producer, &h.Engine, &h.Profile, &h.ModelSHA256, &h.Comment} {
 		*word = printable(*word)
 	}
+	for i, word := range h.Shortcuts {
+		h.Shortcuts[i] = printable(word)
+	}
 	r.offset = int64(len(fixed) + len(text))
 	r.crc = crc32.ChecksumIEEE(append(fixed, text...))
 	if err := r.Header.Schema.Validate(); err != nil {
