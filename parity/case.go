@@ -68,7 +68,7 @@ func CaseFiles(path string) ([]string, error) {
 
 var (
 	notWord = regexp.MustCompile(`[^a-z0-9]+`)
-	flat    = regexp.MustCompile(`\[[^\[\]{}]*\]`)
+	flat    = regexp.MustCompile(`\[\n[^\[\]{}]*\]`) // not a text, which has no line's end
 	line    = regexp.MustCompile(`\n *`)
 )
 

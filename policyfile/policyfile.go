@@ -21,6 +21,7 @@ import (
 
 	"lockstep"
 	"lockstep/internal/fileio"
+	"lockstep/internal/plain"
 )
 
 // IsFile reports whether a name is that of a policy's file, by its extension.
@@ -165,6 +166,9 @@ func Marshal(p lockstep.Native) ([]byte, error) {
 	case *lockstep.Table:
 		f.Actions = map[string][]number{}
 		for route, actions := range p.Actions {
+			if err := plain.Kept("route", route); err != nil {
+				return nil, err
+			}
 			f.Actions[route] = list[number](actions)
 		}
 		if p.Noise != 0 {

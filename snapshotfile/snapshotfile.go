@@ -11,6 +11,7 @@ import (
 	"math"
 
 	"lockstep"
+	"lockstep/internal/plain"
 )
 
 // version is that of the form below.
@@ -34,12 +35,15 @@ type rollout struct {
 	Err     string `json:"error,omitempty"`
 }
 
-// Marshal writes a snapshot down; all bits are kept.
+// Marshal writes a snapshot down; all bits are kept. A route's name that is no UTF-8 is refused.
 func Marshal(s *lockstep.Snapshot) ([]byte, error) {
 	h := header{Version: version, Profile: s.Profile, Model: s.Model, Step: s.Step}
 	var numbers []byte
 	for i := range s.Rollouts {
 		r := &s.Rollouts[i]
+		if err := plain.Kept("route", r.Route); err != nil {
+			return nil, err
+		}
 		lengths := [3]int{len(r.Lataccel), len(r.Action), len(r.Policy)}
 		h.Rollouts = append(h.Rollouts, rollout{r.Route, r.RouteSHA256, lengths, r.Err})
 		for _, column := range [][]float64{r.Lataccel, r.Action, r.Policy} {

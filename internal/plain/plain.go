@@ -1,8 +1,9 @@
 // Package plain has text that others have written, such as controllers, journals and file names,
-// as a terminal may be given it: without what that would obey.
+// as a terminal may be given it: without what that would obey; and tells which a file can hold.
 package plain
 
 import (
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -19,6 +20,14 @@ func Text(text string) string {
 		}
 		return unicode.ReplacementChar
 	}, text)
+}
+
+// Kept is an error if a text comes back as another from JSON, which holds UTF-8 alone.
+func Kept(what, text string) error {
+	if utf8.ValidString(text) {
+		return nil
+	}
+	return fmt.Errorf("%s %.60q is no UTF-8, and would be read as another: rename it", what, text)
 }
 
 // Writer writes Text of what it is given. It may be used by several goroutines.

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"lockstep"
+	"lockstep/internal/plain"
 	"lockstep/parity"
 	"lockstep/policyfile"
 )
@@ -157,6 +158,9 @@ func NewCase(jobs []lockstep.Job, shortcuts lockstep.Shortcuts) (*DriveCase, err
 	for _, job := range jobs {
 		i, ok := at[job.Route]
 		if !ok {
+			if err := plain.Kept("route", job.Route.Name); err != nil {
+				return nil, err
+			}
 			i = len(c.Routes)
 			at[job.Route] = i
 			r := CaseRoute{Name: job.Route.Name, Seed: job.Route.Seed, Rows: job.Route.Len()}

@@ -145,7 +145,7 @@ func TestPlot(t *testing.T) {
 	}
 	var none [2]*schema.Digests
 	none[0], none[1] = &schema.Digests{}, &schema.Digests{}
-	route := plain(130)
+	route := zeros(130)
 	route.TargetLataccel[20], route.TargetLataccel[129] = 4, 5
 	for _, c := range []struct {
 		name        string

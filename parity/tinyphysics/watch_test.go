@@ -35,8 +35,8 @@ func wantCounted(of []int, want map[int]int) string {
 	return counted(times, of)
 }
 
-// plain is a route of so many rows, all of whose values are 0.
-func plain(rows int) *lockstep.Route {
+// zeros is a route of so many rows, all of whose values are 0.
+func zeros(rows int) *lockstep.Route {
 	r := &lockstep.Route{Name: "plain"}
 	for _, column := range r.Columns() {
 		*column = make([]float64, rows)
@@ -58,7 +58,7 @@ func TestCountedJobs(t *testing.T) {
 		lockstep.CostEndIdx
 	stop := lockstep.StopAtCostEnd
 	made := func(rows int, policy lockstep.Policy) lockstep.Job {
-		return lockstep.Job{Route: plain(rows), Policy: policy}
+		return lockstep.Job{Route: zeros(rows), Policy: policy}
 	}
 	with := func(rows, column, at int, x float64) lockstep.Job {
 		j := made(rows, nil)
@@ -158,7 +158,7 @@ func TestCountedSteps(t *testing.T) {
 	tok := func(x int64) *int64 { return &x }
 	const control, width = lockstep.ControlStartIdx, 10.0 / 1023
 	up, down := math.Nextafter(2, 3), math.Nextafter(-2, -3)
-	recorded := plain(300)
+	recorded := zeros(300)
 	recorded.SteerCommand[50], recorded.SteerCommand[51] = up, 2
 	recorded.SteerCommand[52], recorded.SteerCommand[53] = down, -2
 	edges := make([]float64, lockstep.VocabSize)
@@ -321,9 +321,9 @@ func TestCountedPolicies(t *testing.T) {
 			map[int]int{b.TableOver: 1}},
 		"pid": {lockstep.PID{}, 4, rows - 1, nil, nil},
 	} {
-		route := plain(rows)
+		route := zeros(rows)
 		if _, ok := c.policy.(*lockstep.Table); ok {
-			route = plain(600)
+			route = zeros(600)
 		}
 		route.VEgo = slices.Repeat([]float64{c.speed}, route.Len())
 		w := watch(&parity.RolloutTask{Job: job{lockstep.Job{Route: route, Policy: c.policy}, 0}})

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"lockstep/internal/fileio"
+	"lockstep/internal/plain"
 	"lockstep/parity/schema"
 )
 
@@ -70,6 +71,9 @@ func WriteFile(path string, h Header, full schema.StageSet, record func(*Writer)
 // Begin begins a rollout.
 func (w *Writer) Begin(r Rollout) *RolloutWriter {
 	text, err := json.Marshal(r)
+	for i := 0; err == nil && i < len(r.Key); i++ {
+		err = plain.Kept("rollout", r.Key[i])
+	}
 	if err == nil && len(r.Key) != len(w.header.Schema.Key) {
 		err = fmt.Errorf(
 			"%.40s: a key of %d words, want %v", r.Name(), len(r.Key), w.header.Schema.Key,
