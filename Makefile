@@ -490,9 +490,10 @@ audit: ## ask what vulnerabilities are known of Go's modules and Python's packag
 	scripts/audit.sh '$(GO) run $(GOVULNCHECK)' $(AUDIT_VENV)/bin/pip-audit
 
 .PHONY: vectors-check
-vectors-check: $(VENV)/ready ## ask NumPy, pandas, the C library and ONNX Runtime for the results in golden/vectors
+vectors-check: $(VENV)/ready ## ask NumPy, pandas, the C library and ONNX Runtime for the results in golden/vectors, and pandas for its records
 	$(VENV)/bin/pip install --quiet onnx
 	$(VENV)/bin/python golden/vectors/check.py
+	$(VENV)/bin/python internal/pandas/testdata/records.py --check
 
 # Gymnasium, for the classic control environments: see docs/classic.md.
 GYMNASIUM := build/gymnasium

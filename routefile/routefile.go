@@ -3,10 +3,8 @@
 package routefile
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -95,11 +93,22 @@ var columnNames = [...]string{"roll", "vEgo", "aEgo", "targetLateralAcceleration
 // that steerCommand may be empty, or anything numeric, from row ControlStartIdx
 // on.
 func (l Loader) Read(r io.Reader, path string) (*lockstep.Route, error) {
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return nil, &Error{File: path, Err: err}
+	}
+	return l.parse(text, path)
+}
+
+// parse is Read of a text.
+func (l Loader) parse(text []byte, path string) (*lockstep.Route, error) {
 	var columns [len(columnNames)]pandas.Column
 	for i := range columns {
 		columns[i].Rounding = pandas.Rounding(l.Profile.CSV)
 	}
-	rows, err := newRecords(r, path).read(&columns)
+	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")) // a byte order mark
+	in := records{pandas.NewRecords(string(text)), path}
+	rows, err := in.read(&columns)
 	if err != nil {
 		return nil, err
 	}
@@ -193,31 +202,22 @@ func (l Loader) route(path string, c Columns) *lockstep.Route {
 
 // records are those of a route's CSV text. Their errors say where it is wrong.
 type records struct {
-	*csv.Reader
+	*pandas.Records
 	path string
 }
 
-func newRecords(r io.Reader, path string) *records {
-	in := &records{csv.NewReader(skipBOM(r)), path}
-	in.FieldsPerRecord = -1
-	in.ReuseRecord = true
-	in.LazyQuotes = true
-	return in
-}
-
-// next is the next record, or the error io.EOF. Every text is CSV, with quotes wherever they are,
-// so that any other error is one of reading.
+// next is the next record, or the error io.EOF.
 func (in *records) next() ([]string, error) {
-	record, err := in.Read()
+	record, err := in.Next()
 	if err != nil && err != io.EOF {
-		err = &Error{File: in.path, Err: err}
+		err = in.fail(len(record)-1, "%w", err)
 	}
 	return record, err
 }
 
 // fail is what is wrong with a field of the last record.
 func (in *records) fail(field int, format string, args ...any) error {
-	line, column := in.FieldPos(field)
+	line, column := in.Place(field)
 	return &Error{File: in.path, Line: line, Column: column, Err: fmt.Errorf(format, args...)}
 }
 
@@ -282,15 +282,6 @@ func steerHint(column int) string {
 	return ""
 }
 
-// skipBOM drops a UTF-8 byte order mark at the start of the text.
-func skipBOM(r io.Reader) io.Reader {
-	b := bufio.NewReaderSize(r, 1<<16)
-	if mark, _ := b.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) {
-		b.Discard(3)
-	}
-	return b
-}
-
 // List names the CSV files of a folder in the order of their names, at
 // most limit of them unless limit is negative; a path to a file is itself.
 func List(path string, limit int) ([]string, error) {
@@ -326,5 +317,5 @@ func (l Loader) Load(path string) (*lockstep.Route, error) {
 	if err != nil {
 		return nil, &Error{File: path, Err: err}
 	}
-	return l.Read(bytes.NewReader(text), path)
+	return l.parse(text, path)
 }

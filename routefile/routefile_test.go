@@ -148,6 +148,13 @@ func TestReadRouteForms(t *testing.T) {
 		// of what is used: a mark that stays is part of the first column's name
 		"byte order mark before a column": "\xef\xbb\xbf" + shuffled,
 		"a quote in a text":               strings.Replace(shuffled, ",x,", `,x"y,`, 1),
+		// what stands behind quotes is part of the field, and no quote opens others there
+		"a text behind quotes":   strings.Replace(shuffled, ",x,", `,"x"y,`, 1),
+		"a quote behind quotes":  strings.Replace(shuffled, ",x,", `,"x,y"z"",`, 1),
+		"a number behind quotes": strings.Replace(plain, "30.5", `"3"0.5`, 1),
+		"lines in a text":        strings.Replace(shuffled, ",x,", ",\"x\n\"\"\r\ny\",", 1),
+		"CR":                     strings.ReplaceAll(plain, "\n", "\r"),
+		"lines of blanks":        strings.ReplaceAll(plain, "\n", "\n \t\n"),
 		// the first counts
 		"a column twice": strings.Replace(strings.ReplaceAll(plain, "\n", ",0.7\n"), ",0.7",
 			",roll", 1),
@@ -237,6 +244,26 @@ func TestReadRouteErrors(t *testing.T) {
 			`routes/00000.csv:5:21: targetLateralAcceleration: "nan" is not finite`,
 		},
 		{"infinity", set(3, 1, "-inf"), `routes/00000.csv:5:5: vEgo: "-inf" is not finite`},
+		{
+			"an open quote", set(3, 2, `"0`),
+			"routes/00000.csv:5:10: a quote that is not closed",
+		},
+		{
+			"a place behind lines", strings.Replace(set(5, 1, "fast"), "\n", "\n\"\n\r\n\"", 1),
+			`routes/00000.csv:9:5: vEgo: "fast" is not a number`,
+		},
+		{
+			"a place behind CRLF", strings.ReplaceAll(set(5, 1, "fast"), "\n", "\r\n"),
+			`routes/00000.csv:7:5: vEgo: "fast" is not a number`,
+		},
+		{
+			"a place behind a text's lines", csvRows(120, func(i int, fields []string) {
+				if i == 5 {
+					fields[0], fields[1] = "\"\n\nabc\"", "fast"
+				}
+			}),
+			`routes/00000.csv:9:6: vEgo: "fast" is not a number`,
+		},
 		{"too large", set(3, 1, "1e999"), `routes/00000.csv:5:5: vEgo: "1e999" is not a number`},
 		{"roll", set(3, 3, "2e8"), "routes/00000.csv:5:16: roll: 2e+08 is outside " +
 			"±1.05414336e+08 rad, where the sine is known bit for bit"},
