@@ -47,14 +47,19 @@ func TestMain(m *testing.M) {
 		engines.Replace(testEngines(names))
 		os.Exit(run(context.Background(), os.Args[1:], &stickyWriter{w: os.Stdout}, os.Stderr))
 	}
+	own, err := os.MkdirTemp("", "lockstep-tests-*") // where no other program leaves anything
+	if err != nil {
+		panic(err)
+	}
+	for _, name := range []string{"TMPDIR", "TMP", "TEMP"} {
+		os.Setenv(name, own)
+	}
 	status := m.Run()
 	for _, found := range leftovers.found {
 		fmt.Fprintln(os.Stderr, "FAIL:", found)
 		status = 1
 	}
-	if programs != "" {
-		os.RemoveAll(programs)
-	}
+	os.RemoveAll(own)
 	os.Exit(status)
 }
 

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"lockstep/internal/want"
 )
 
 // A heeded flag: with more words a command says what it does not say without them. With says "*"
@@ -507,4 +509,60 @@ func sources(t *testing.T) (text string) {
 		text += string(b)
 	}
 	return text
+}
+
+// TestPythonFlags: what a Python controller may take is what each command that has one was told, in
+// megabytes, and how long it may, in the unit that stands there; a shard is told by its plan.
+func TestPythonFlags(t *testing.T) {
+	want.Python.Need(t)
+	flagFiles(t)
+	const armed = "import os, resource, time\n" +
+		"if os.path.exists(os.path.join(os.path.dirname(__file__), 'armed')):\n    "
+	class := "\n\nclass Controller:\n    def update(self, *_):\n        return 0.0\n"
+	for file, text := range map[string]string{
+		"c.py": "raise ValueError(f'{resource.getrlimit(resource.RLIMIT_DATA)}')",
+		"d.py": "time.sleep(60)",
+	} {
+		if err := os.WriteFile(file, []byte(armed+text+class), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range commandFlags {
+		flags := leafFlags(t, name)
+		if !slices.ContainsFunc(flags, func(f *kong.Flag) bool { return f.Name == "memory" }) {
+			continue
+		}
+		for flag, says := range map[string]string{
+			"c.py --memory 1500": "(1572864000, ", "d.py --timeout 3500ms": "3.5s",
+		} {
+			if flag[0] == 'd' && name != "shard plan" { // it would take as long with each
+				continue
+			}
+			words := name + " " + c.words
+			switch {
+			case c.c != "":
+				words += " --" + c.c + " " + flag
+			case name == "export":
+				words = name + " " + flag + " --out x.py"
+			default: // it is an argument
+				words = name + " " + flag + strings.TrimPrefix(c.words, "c.py")
+			}
+			if name == "shard plan" {
+				words += " --out S-" + flag[:1]
+				if status, said := say(t, words); status != exitOK {
+					t.Errorf("%s: %s", words, said)
+				}
+				words = "shard run --index 0 --out S-" + flag[:1]
+			}
+			if err := os.WriteFile("armed", nil, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			if status, said := say(t, words); status == exitOK || !strings.Contains(said, says) {
+				t.Errorf("%s: exit %d, want %q in\n%s", words, status, says, said)
+			}
+			if err := os.Remove("armed"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }
