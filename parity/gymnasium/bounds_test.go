@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"lockstep/classic"
 	"lockstep/internal/simtest"
 )
@@ -49,6 +51,59 @@ func TestBounds(t *testing.T) {
 					t.Errorf("an episode of one step goes on: %v", record[0].Truncated)
 				}
 			})
+		}
+	}
+}
+
+// TestRecorded: a run of recorded actions takes each of them at its own step, counts on from what a
+// snapshot says, beyond 32 bits, too, and a reset of all begins anew, whichever has ended.
+func TestRecorded(t *testing.T) {
+	for _, name := range []string{"reference", "batched"} {
+		for _, e := range classic.Environments() {
+			task, err := classic.Make(e.Name, 3, nil)
+			must(t, err)
+			v, err := open(t, name).Make(task)
+			must(t, err)
+			defer v.Close()
+			must(t, v.Reset(classic.Reset{Seed: 1 << 40}))
+			begin, err := v.Snapshot()
+			must(t, err)
+			begin.Steps = 1<<40 + 1
+			var actions []classic.Actions
+			for k := range int32(4) {
+				a := classic.Actions{Discrete: []int32{k % 2, 1 - k%2, k / 2}}
+				if e.Actions == 0 {
+					a = classic.Actions{Continuous: []float32{float32(k) / 8, -0.5, 1}}
+				}
+				actions = append(actions, a)
+			}
+			var all [2]*classic.Snapshot
+			for run := range all {
+				must(t, v.Restore(begin))
+				if run == 1 {
+					must(t, v.Run(t.Context(), classic.Policy{Recorded: actions}, 4, nil))
+				} else {
+					for _, a := range actions {
+						must(t, v.Step(a, nil))
+					}
+				}
+				all[run], err = v.Snapshot()
+				must(t, err)
+			}
+			if diff := cmp.Diff(all[0], all[1]); diff != "" {
+				t.Errorf("%s, %s: a run of what was stepped (-step +run):\n%s", name, e.Name, diff)
+			}
+			if n := v.Totals().Steps; n != 3*(1<<40+5) || all[1].Steps != 1<<40+5 {
+				t.Errorf("%s, %s: %d steps in all, each %d", name, e.Name, n, all[1].Steps)
+			}
+			all[1].Ended = []bool{false, true, true}
+			must(t, v.Restore(all[1]))
+			must(t, v.Reset(classic.Reset{Seed: 1 << 40}))
+			begin.Steps = 0
+			if again, err := v.Snapshot(); err != nil || !cmp.Equal(again, begin) {
+				t.Errorf("%s, %s: reset again, with %v: %s", name, e.Name, err,
+					cmp.Diff(begin, again))
+			}
 		}
 	}
 }

@@ -77,6 +77,40 @@ func TestEdges(t *testing.T) {
 	}
 }
 
+// TestWideEdges: a continuous car whose numbers are still float64 is at its goal and at the wall by
+// these, not by the float32 that they become.
+func TestWideEdges(t *testing.T) {
+	task := &classic.Task{GoalVelocity: -1}
+	for edge, velocity := range map[float64]float64{continuousGoalPosition: 0.02, -1.2: -0.02} {
+		to := func(position float64) float64 {
+			return velocity + (&mountainCarContinuous{task: task}).pull(0, 3*position)
+		}
+		at := edge
+		for range 50 {
+			at = edge - to(at)
+		}
+		sides := [2]int{}
+		for i := range 81 {
+			m := &mountainCarContinuous{task: task, position: at + float64(i-40)*0x1p-32}
+			position := m.position + to(m.position)
+			m.velocity = velocity
+			reached, beyond := m.move64(0), position >= edge
+			if edge < 0 {
+				reached, beyond = m.velocity != 0, position > edge
+			}
+			if reached != beyond {
+				t.Errorf("at %v, edge %v: %v", position, edge, reached)
+			}
+			if sides[0]++; beyond {
+				sides[1]++
+			}
+		}
+		if sides[1] < 20 || sides[0]-sides[1] < 20 {
+			t.Errorf("%d of %d are beyond %v", sides[1], sides[0], edge)
+		}
+	}
+}
+
 // TestGoals: a mountain car that stands on its goal is there, with the velocity that is asked
 // for, too; with one below either it is not.
 func TestGoals(t *testing.T) {
