@@ -2,6 +2,7 @@ package search
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"lockstep"
@@ -163,6 +164,49 @@ func TestCompare(t *testing.T) {
 	}{{1, 2, -1}, {2, 1, 1}, {1, 1, 0}, {1, nan, -1}, {nan, 1, 1}, {nan, nan, 0}} {
 		if got := compare(c.a, c.b); got != c.want {
 			t.Errorf("compare(%v, %v) = %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+// TestLearn: candidates are put in order by objectives that differ in their last bits, and all of
+// them move the distribution, the best first.
+func TestLearn(t *testing.T) {
+	begin := func() *Gains {
+		g, err := NewGains(lockstep.KindPID, 9, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	of := func(k int) float64 { return 100 + float64(k)*0x1p-40 }
+	g, want := begin(), begin()
+	candidates, objectives := g.candidates(), make([]float64, 9)
+	var order [9]int
+	for k := range objectives {
+		order[4*k%9], objectives[k] = k, of(4*k%9)
+	}
+	var steps [][]float64
+	for _, k := range order[1:] { // the first is the mean
+		var y []float64
+		for i, x := range candidates[k].(lockstep.Native).Gains() {
+			y = append(y, (x-want.mean[i])/(want.gains[i].Width*want.step))
+		}
+		steps = append(steps, y)
+	}
+	want.adapt(steps)
+	if better := g.learn(candidates, objectives); better != 0 ||
+		g.History[0] != (Generation{of(0), of(0), of(4)}) {
+		t.Errorf("the best is %d, %+v", better, g.History)
+	}
+	if !slices.Equal(g.mean, want.mean) || g.step != want.step {
+		t.Errorf("it goes to %v, want %v", g.mean, want.mean)
+	}
+	for _, c := range []struct{ least, better int }{{1, -1}, {0, -1}, {-1, 5}, {-1, -1}, {-2, 5}} {
+		for k := range objectives {
+			objectives[k] = of(c.least + (k+4)%9)
+		}
+		if better := g.learn(g.candidates(), objectives); better != c.better {
+			t.Errorf("of at least %d the better is %d, want %d", c.least, better, c.better)
 		}
 	}
 }

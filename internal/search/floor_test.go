@@ -43,6 +43,12 @@ func TestWeights(t *testing.T) {
 		if want := total(target, way); !(math.Abs(sum-want) <= 1e-9*want) {
 			t.Errorf("%d steps: %v, want %v", n, sum, want)
 		}
+		for i := range way {
+			way[i] = best(target, way[:i])
+		}
+		if want := total(target, way); !(math.Abs(Floor(r)-want) <= 1e-12*(1+want)) {
+			t.Errorf("%d steps: the floor is %v, and the best way costs %v", n, Floor(r), want)
+		}
 	}
 }
 
@@ -109,6 +115,12 @@ func TestUnforeseen(t *testing.T) {
 	u.Observe(&lockstep.Step{Index: 101, Probs: probs})
 	if want := w[1] * one; !(math.Abs(u.Cost-want) <= 1e-12) {
 		t.Errorf("the last step: %v, want %v", u.Cost, want)
+	}
+	u = NewUnforeseen(r) // a bin is clipped, and the other half as far from it as without
+	u.Observe(&lockstep.Step{Index: 99, Probs: probs, Lataccel: bin(high) + 0.5 - distance/2})
+	u.Observe(&lockstep.Step{Index: 100, Probs: probs})
+	if want := w[0] * one / 4; !(math.Abs(u.Cost-want) <= 1e-12) {
+		t.Errorf("a bin is clipped: %v, want %v", u.Cost, want)
 	}
 	// Where a lataccel is clipped follows from that of the step before, also where that one costs
 	// nothing: from 4 m/s² on all bins here are clipped to the same.

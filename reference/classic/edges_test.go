@@ -111,6 +111,30 @@ func TestWideEdges(t *testing.T) {
 	}
 }
 
+// TestHeight: an acrobot is as high as its own angles have it, at the very height that ends it.
+func TestHeight(t *testing.T) {
+	swing := func(angle float64) (reached bool, height float64) {
+		b := &acrobot{task: &classic.Task{}, s: [4]float64{angle, 0.3, 0, 0}}
+		_, reached = b.step(action{discrete: 1})
+		return reached, -libm.Cos(b.s[0]) - libm.Cos(b.s[1]+b.s[0])
+	}
+	low, high := 1.0, 3.0
+	for range 50 {
+		middle := (low + high) / 2
+		if reached, _ := swing(middle); reached {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	for i := -40; i <= 40; i++ {
+		reached, height := swing(low + float64(i)*0x1p-30)
+		if reached != (height > 1) || (height > 1) != (i > 0) {
+			t.Errorf("%d from the edge, %v high: %v", i, height, reached)
+		}
+	}
+}
+
 // TestGoals: a mountain car that stands on its goal is there, with the velocity that is asked
 // for, too; with one below either it is not.
 func TestGoals(t *testing.T) {
