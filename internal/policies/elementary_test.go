@@ -62,33 +62,39 @@ var shapes = [][2]float32{
 // TestCheng holds variates to Cheng's BB as it is printed (Communications of the ACM 21, 1978), in
 // the C library's arithmetic: they are the same but for what rounds.
 func TestCheng(t *testing.T) {
+	draws := policytest.DecisivePairs()
 	for _, sp := range shapes {
 		for seed := range uint64(200) {
-			id, step := seed*seed, int(100+seed)
-			a, b := 1+math.Min(float64(sp[0]), float64(sp[1])),
-				1+math.Max(float64(sp[0]), float64(sp[1]))
-			alpha, beta := a+b, math.Sqrt((a+b-2)/(2*a*b-(a+b)))
-			if a+b-2 == 0 {
-				beta = 1 // the limit
+			draws = append(draws, policytest.Draw{
+				Softplus: sp, Seed: seed, ID: seed * seed, Step: int(100 + seed),
+			})
+		}
+	}
+	for _, d := range draws {
+		sp, seed, id, step := d.Softplus, d.Seed, d.ID, d.Step
+		a, b := 1+math.Min(float64(sp[0]), float64(sp[1])),
+			1+math.Max(float64(sp[0]), float64(sp[1]))
+		alpha, beta := a+b, math.Sqrt((a+b-2)/(2*a*b-(a+b)))
+		if a+b-2 == 0 {
+			beta = 1 // the limit
+		}
+		gamma, want := a+1/beta, math.NaN()
+		for attempt := uint32(0); want != want; attempt++ {
+			w0, w1, w2, w3 := words(seed, id, uint32(step), attempt)
+			u1, u2 := open01(w0, w1), open01(w2, w3)
+			v := beta * math.Log(u1/(1-u1))
+			w := a * math.Exp(math.Min(v, 600))
+			if alpha*math.Log(alpha/(b+w))+gamma*v-math.Log(4) >= math.Log(u1*u1*u2) {
+				want = w / (b + w)
 			}
-			gamma, want := a+1/beta, math.NaN()
-			for attempt := uint32(0); want != want; attempt++ {
-				w0, w1, w2, w3 := words(seed, id, uint32(step), attempt)
-				u1, u2 := open01(w0, w1), open01(w2, w3)
-				v := beta * math.Log(u1/(1-u1))
-				w := a * math.Exp(math.Min(v, 600))
-				if alpha*math.Log(alpha/(b+w))+gamma*v-math.Log(4) >= math.Log(u1*u1*u2) {
-					want = w / (b + w)
-				}
-			}
-			if sp[0] > sp[1] {
-				want = 1 - want
-			}
-			want = math.Min(math.Max(want, 1e-6), 0.999999)
-			got := betaVariate(sp, seed, id, step)
-			if !(math.Abs(float64(got)-want) <= 1e-6*want) { // a float32
-				t.Errorf("sp %v, seed %d: %v, want %v", sp, seed, got, want)
-			}
+		}
+		if sp[0] > sp[1] {
+			want = 1 - want
+		}
+		want = math.Min(math.Max(want, 1e-6), 0.999999)
+		got := betaVariate(sp, seed, id, step)
+		if !(math.Abs(float64(got)-want) <= 1e-6*want) { // a float32
+			t.Errorf("sp %v, seed %d: %v, want %v", sp, seed, got, want)
 		}
 	}
 }

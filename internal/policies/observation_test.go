@@ -91,9 +91,9 @@ func TestAct(t *testing.T) {
 // TestTableAction: a table answers 0 before its first step, and its last answer behind its last.
 func TestTableAction(t *testing.T) {
 	for step, want := range map[int]float64{
-		0: 0, 99: 0, 100: 1, 101: 2, 102: 3, 103: 3, 900: 3,
+		0: 0, 99: 0, 100: 1.1, 101: 2.1, 102: 3.1, 103: 3.1, 900: 3.1,
 	} {
-		if got := TableAction([]float64{1, 2, 3}, step); got != want {
+		if got := TableAction([]float64{1.1, 2.1, 3.1}, step); got != want {
 			t.Errorf("step %d: %v, want %v", step, got, want)
 		}
 	}

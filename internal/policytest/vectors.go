@@ -47,6 +47,7 @@ func Each[X, Y any](f func(X) Y) func([]X) []Y {
 func Hold(t *testing.T, f Functions) {
 	t.Run("softplus", func(t *testing.T) { holdSoftplus(t, f) })
 	t.Run("beta", func(t *testing.T) { holdBeta(t, f) })
+	t.Run("pairs", func(t *testing.T) { holdPairs(t, f) })
 	if f.Forward != nil {
 		t.Run("network", func(t *testing.T) { holdNetwork(t, f) })
 	}
@@ -98,6 +99,23 @@ func holdBeta(t *testing.T, f Functions) {
 			t.Fatalf("variate %d, %+v: %v, want %v", i, draws[i], got, x[i])
 		}
 	}
+}
+
+// holdPairs: whether a pair is taken can follow from a number's last bits. Each implementation gives
+// these variates, and TestCheng of package policies has them from the algorithm as it is printed;
+// with the second number as a float32 they are 0.8906599 and 0.51093394.
+func holdPairs(t *testing.T, f Functions) {
+	want := []float32{0.80969626, 0.92577183}
+	for i, got := range f.Beta(DecisivePairs()) {
+		if got != want[i] {
+			t.Errorf("variate %d, %+v: %v, want %v", i, DecisivePairs()[i], got, want[i])
+		}
+	}
+}
+
+// DecisivePairs are draws, with seeds beyond 32 bits, of which a first pair is just taken or not.
+func DecisivePairs() []Draw {
+	return []Draw{{[2]float32{3, 2}, 8941732621, 5, 100}, {[2]float32{3, 2}, 8975966115, 5, 100}}
 }
 
 // HoldProducts holds a network's products, (rows, 256) to (rows, 2), to the vectors': of
