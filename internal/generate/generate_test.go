@@ -144,7 +144,7 @@ func TestNumber(t *testing.T) {
 func TestSeedsDiffer(t *testing.T) {
 	seen := map[string]string{}
 	for _, seed := range []uint64{0, 1, 2, 1 << 32, 1 << 63} {
-		for _, k := range []int{0, 1, 2, 1 << 16} {
+		for _, k := range []int{0, 1, 2, 1 << 16, 1 << 32} {
 			text, name := string(Route(seed, k)), strconv.FormatUint(seed, 10)+"/"+strconv.Itoa(k)
 			if other, ok := seen[text]; ok {
 				t.Errorf("%s is %s", name, other)
@@ -181,7 +181,7 @@ func TestWrite(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "routes")
 	var progress []int
 	opts := Options{
-		NumRoutes: 3, Seed: 5, Progress: func(done int) { progress = append(progress, done) },
+		NumRoutes: 3, Seed: 1<<40 + 5, Progress: func(done int) { progress = append(progress, done) },
 	}
 	if err := Write(t.Context(), dir, opts); err != nil {
 		t.Fatal(err)
@@ -202,8 +202,8 @@ func TestWrite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if filepath.Base(file) != FileName(i) || !bytes.Equal(data, Route(5, i)) {
-			t.Errorf("%s is not route %d of seed 5", file, i)
+		if filepath.Base(file) != FileName(i) || !bytes.Equal(data, Route(1<<40+5, i)) {
+			t.Errorf("%s is not route %d of its seed", file, i)
 		}
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != 5 {
@@ -217,7 +217,7 @@ func TestWrite(t *testing.T) {
 	}
 	data, err := os.ReadFile(files[0])
 	if err := errors.Join(err, simtest.Same("the other seed's file", data,
-		Route(5, 0))); err != nil {
+		Route(1<<40+5, 0))); err != nil {
 		t.Error(err)
 	}
 }

@@ -29,7 +29,7 @@ func tiny() *onnx.Model {
 				Inputs:  []string{"x", "w"},
 				Outputs: []string{"a"},
 				Attributes: []onnx.Attribute{
-					{Name: "alpha", Float: 0.5}, {Name: "transB", Int: 1}, {Name: "transA"},
+					{Name: "alpha", Float: 0.5}, {Name: "transB", Int: -1 << 40}, {Name: "transA"},
 				},
 			},
 			{
@@ -55,9 +55,9 @@ func tiny() *onnx.Model {
 			{Name: "w", Type: onnx.Float, Dims: []int64{2, 2}, Raw: []byte("0123456789abcdef")},
 			{Name: "unused", Type: onnx.Float, Dims: []int64{1}, Raw: []byte("0123")},
 		},
-		Inputs:  []onnx.Value{value("x", -1, 2, 0)},
-		Outputs: []onnx.Value{value("y", 2, -1)},
-	}}
+		Inputs:  []onnx.Value{value("x", -1, 2, 0), value("z", 1<<40)},
+		Outputs: []onnx.Value{value("y", 2, -1), value("a", 7)},
+	}, Metadata: map[string]string{"first": "1", "second": "2", "third": "3"}}
 }
 
 func TestEncodeParse(t *testing.T) {
@@ -86,19 +86,18 @@ func TestEncodeParse(t *testing.T) {
 
 func TestPatch(t *testing.T) {
 	of := tiny()
-	for _, name := range []string{"x", "a"} {
-		of.Graph.Outputs = append(of.Graph.Outputs, onnx.Value{Name: name, Dims: []int64{}})
-	}
+	of.Graph.Outputs = append(of.Graph.Outputs, onnx.Value{Name: "x", Dims: []int64{}})
 	data := of.Encode(8, nil)
 	p := onnx.Patch{
 		Remove: []string{"a"},
 		Nodes: []onnx.Node{ // in no order
-			{OpType: "Add", Inputs: []string{"b", "k"}, Outputs: []string{"a"}},
+			{OpType: "Add", Inputs: []string{"l", "b", "k"}, Outputs: []string{"a"}},
 			{OpType: "Identity", Inputs: []string{"x"}, Outputs: []string{"b"}},
 			{OpType: "Identity", Inputs: []string{"x"}, Outputs: []string{"d"}},
 		},
 		Initializers: []onnx.Tensor{
 			{Name: "k", Type: onnx.Float, Dims: []int64{1}, Raw: []byte("4567")},
+			{Name: "l", Type: onnx.Float, Dims: []int64{1}, Raw: []byte("89ab")},
 		},
 		Outputs: []onnx.Value{
 			{Name: "a", Type: onnx.Float, Dims: []int64{5}},
@@ -121,11 +120,11 @@ func TestPatch(t *testing.T) {
 	if want := []string{"b", "a", "y"}; !slices.Equal(names, want) {
 		t.Errorf("nodes compute %v, want %v", names, want)
 	}
-	if len(m.Graph.Initializers) != 1 || m.Graph.Initializers[0].Name != "k" {
-		t.Errorf("constants %v, want k", m.Graph.Initializers)
+	if d := cmp.Diff(p.Initializers, m.Graph.Initializers); d != "" {
+		t.Errorf("constants: %s", d)
 	}
 	x := onnx.Value{Name: "x"}
-	if d := cmp.Diff([]onnx.Value{p.Outputs[1], x, p.Outputs[0]}, m.Graph.Outputs); d != "" {
+	if d := cmp.Diff([]onnx.Value{p.Outputs[1], p.Outputs[0], x}, m.Graph.Outputs); d != "" {
 		t.Error(d)
 	}
 	if m.Opset != 17 || !strings.Contains(string(out), "com.microsoft") {

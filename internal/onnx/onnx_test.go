@@ -260,6 +260,8 @@ func TestTensorErrors(t *testing.T) {
 			"data do not fit shape [-1 -4]"},
 		{onnx.Tensor{Dims: []int64{1 << 32, 1 << 32}}, "tensor \"w\": 0 bytes of data do not " +
 			"fit shape [4294967296 4294967296]"},
+		{onnx.Tensor{Dims: []int64{1 << 16, 1 << 16}}, "tensor \"w\": 0 bytes of data do not " +
+			"fit shape [65536 65536]"},
 		{onnx.Tensor{Dims: []int64{1 << 30, 1 << 30, 16}}, "tensor \"w\": 0 bytes of data do " +
 			"not fit shape [1073741824 1073741824 16]"},
 		{onnx.Tensor{}, "tensor \"w\": 0 bytes of data do not fit shape []"},
@@ -323,7 +325,10 @@ func anyGraph(t *rapid.T) *onnx.Graph {
 		g.Nodes = append(g.Nodes, n)
 		values = append(values, n.Outputs...)
 	}
-	g.Outputs = []onnx.Value{{Name: rapid.SampledFrom(values[4:]).Draw(t, "output")}}
+	for range 2 {
+		output := rapid.SampledFrom(values[4:]).Draw(t, "output")
+		g.Outputs = append(g.Outputs, onnx.Value{Name: output})
+	}
 	return g
 }
 
@@ -431,7 +436,12 @@ func TestStructureDiffers(t *testing.T) {
 				)
 			}},
 			{"one node less", func() { c.Nodes = c.Nodes[1:] }},
-			{"another output", func() { c.Outputs[0].Name = "in0" }},
+			{"another output", func() {
+				c.Outputs[rapid.IntRange(0, 1).Draw(t, "which")].Name = "in0"
+			}},
+			{"one input of the graph more", func() {
+				c.Inputs = append(c.Inputs, onnx.Value{Name: "in2"})
+			}},
 			{"one attribute less", func() { n.Attributes = n.Attributes[1:] }},
 			{"attribute's name", func() { axis.Name = "axes" }},
 			{"integer", func() { axis.Int ^= 1 << rapid.IntRange(0, 63).Draw(t, "bit") }},
@@ -439,6 +449,12 @@ func TestStructureDiffers(t *testing.T) {
 			{"zero's sign", func() { axis.Float = float32(math.Copysign(0, -1)) }},
 			{"string", func() { axis.String = []byte{0} }},
 			{"integers", func() { perm.Ints = append(perm.Ints, 0) }},
+			{"the last integer", func() {
+				if len(perm.Ints) == 0 {
+					perm.Ints = []int64{0}
+				}
+				perm.Ints[len(perm.Ints)-1] ^= 1 << rapid.IntRange(0, 63).Draw(t, "bit")
+			}},
 			{"constant", func() { constant.Raw[1] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit") }},
 			{"constant's type", func() { constant.Type = onnx.Int64 }},
 			{"constant's shape", func() { constant.Dims = nil }},

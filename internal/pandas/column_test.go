@@ -55,9 +55,13 @@ func TestColumnPython(t *testing.T) {
 		goldentest.Array[uint64](t, "csv_int_bits")
 	var c Column
 	for _, text := range texts {
-		if _, ok := c.Append(text); !ok {
-			t.Errorf("Append(%q) is not a number", text)
+		x, is := ParseFloat(text, c.Rounding)
+		if got, ok := c.Append(text); !ok || !is || math.Float64bits(got) != math.Float64bits(x) {
+			t.Errorf("Append(%q) is %v, %v, and by itself %v, %v", text, got, ok, x, is)
 		}
+	}
+	if x, ok := c.Append("0x1"); ok {
+		t.Errorf("what is no number is taken for %v", x)
 	}
 	for i, got := range c.Float64s() {
 		if math.Float64bits(got) != bits[i] {
