@@ -491,6 +491,15 @@ func TestMemoryOut(t *testing.T) {
 	if err := v.Run(t.Context(), random, 3, nil); err != nil || v.Totals().Steps != 6 {
 		t.Errorf("with memory again: %d steps of both, %v; want 6", v.Totals().Steps, err)
 	}
+	shot, err := v.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const many = 1 << 40 // 32 bits do not count them
+	shot.Steps += many
+	if err := v.Restore(shot); err != nil || v.Totals().Steps != 6+2*many {
+		t.Errorf("restored: %d steps of both, %v; want %d", v.Totals().Steps, err, 6+2*many)
+	}
 }
 
 func second[T any](_ T, err error) error { return err }
