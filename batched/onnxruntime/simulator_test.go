@@ -141,6 +141,27 @@ func TestLeaks(t *testing.T) {
 	}
 }
 
+// TestLastPosition: what needs only the last position is computed by sessions that compute no
+// other, and what does not by those that compute all.
+func TestLastPosition(t *testing.T) {
+	for shortcuts, want := range map[lockstep.Shortcuts]int{
+		lockstep.CostOnly: 1, lockstep.CostOnly &^ lockstep.LastPosition: lockstep.ContextLength,
+	} {
+		s := newSimulator(t, Config{Workers: 1})
+		s.sessions.drain() // the one that New has made to see that it can be
+		route := shorten(routes(t, s.Profile())[0], 102)
+		r := results(t, s, t.Context(), []lockstep.Job{{Route: route, Policy: lockstep.Zero{}}},
+			lockstep.Options{Shortcuts: shortcuts})
+		if r[0].Err != nil {
+			t.Fatal(r[0].Err)
+		}
+		if free := s.sessions.free; len(free) != 1 || free[0].positions != want {
+			t.Errorf("shortcuts %b: %d sessions, want one of %d positions", shortcuts, len(free),
+				want)
+		}
+	}
+}
+
 // TestClosed uses a simulator after its end.
 func TestClosed(t *testing.T) {
 	s := newSimulator(t, Config{})
