@@ -3,12 +3,14 @@ package fingerprint
 import (
 	"encoding/binary"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"lockstep"
 	"lockstep/golden/vectors"
+	"lockstep/internal/libm"
 )
 
 func withRows(t *testing.T) []*Probe {
@@ -134,6 +136,90 @@ func TestRecorded(t *testing.T) {
 		got := c.probe.Forms[i].compute(more[c.probe.Name][0])
 		if d := vectors.Difference(got, c.want); d != "" {
 			t.Errorf("%s: %s", c.word, d)
+		}
+	}
+}
+
+// TestEach: what is computed of each number of a row is what is computed of it alone.
+func TestEach(t *testing.T) {
+	for _, p := range []*Probe{exp, sin} {
+		for _, f := range p.Forms {
+			of := func(x ...float64) any {
+				var row any = x
+				if p.width == 4 {
+					var small []float32
+					for _, v := range x {
+						small = append(small, float32(v))
+					}
+					row = small
+				}
+				return f.compute(vectors.Vector{Args: map[string]any{p.argument: row}})
+			}
+			numbers := []float64{-0.25, 0x1p-30, -1e-9, 0, 0.5, -0.75, 0.125}
+			var each []byte
+			for _, x := range numbers {
+				each = append(each, bitsOf(of(x))...)
+			}
+			if got := bitsOf(of(numbers...)); !slices.Equal(got, each) {
+				t.Errorf("%s of a row: %x, number by number %x", f.Word, got, each)
+			}
+		}
+	}
+}
+
+// TestNear: forms that no profile has are as near to what they compute as their libraries are, in
+// last bits, at numbers of all sizes and of both signs.
+func TestNear(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	near := func(word string, x, got, want, most float64) {
+		t.Helper()
+		if last := math.Nextafter(math.Abs(want), 2) - math.Abs(want); !(math.Abs(got-want) <=
+			most*last) || math.Signbit(got) != math.Signbit(want) {
+			t.Errorf("%s of %x is %x, want what is near to %x", word, x, got, want)
+		}
+	}
+	for i := range 20_000 {
+		x := (2*r.Float64() - 1) * 0.855
+		if i%4 == 0 {
+			x = math.Ldexp(x, -r.IntN(60))
+		}
+		near("sinnofma", x, sinRounded(x), libm.Sin(x), 1)
+		x = math.Ldexp(2*r.Float64()-1, 1+r.IntN(23))
+		near("sinsvml", x, sinSVML(x), libm.Sin(x), 4)
+		u := float32((2*r.Float64() - 1) * 80)
+		want := math.Exp(float64(u))
+		last := math.Nextafter32(float32(want), math.MaxFloat32) - float32(want)
+		if miss := math.Abs(float64(expFused(u))-want) / float64(last); miss > 0.503 {
+			t.Errorf("the exponential of %x misses by %.4f of its last bit", u, miss)
+		}
+	}
+	zero := math.Copysign(0, -1)
+	if sinSVML(zero) != 0 || !math.Signbit(sinSVML(zero)) {
+		t.Errorf("the sine of -0 is %v", sinSVML(zero))
+	}
+}
+
+// TestBits: all NaN of an answer are one, wherever they stand, the other numbers are what they are,
+// and what was given stays.
+func TestBits(t *testing.T) {
+	nan, other := math.NaN(), math.Float64frombits(0xfff8000000000003)
+	small := math.Float32frombits(0xffc00003)
+	for at := range 3 {
+		x, y := []float64{1, -2, 3}, []float32{1, -2, 3}
+		want, like := slices.Clone(x), slices.Clone(y)
+		x[at], want[at], y[at], like[at] = other, nan, small, float32(nan)
+		if got := bitsOf(x); !slices.Equal(got, bitsOf(want)) || len(got) != 24 ||
+			math.Float64bits(x[at]) != math.Float64bits(other) {
+			t.Errorf("%x has the bits %x", x, got)
+		}
+		if got := bitsOf(y); !slices.Equal(got, bitsOf(like)) || len(got) != 12 ||
+			math.Float32bits(y[at]) != math.Float32bits(small) {
+			t.Errorf("%x has the bits %x", y, got)
+		}
+	}
+	for at, word := range []string{"layer_norm", "softmax", "exp", "sin", "csv"} {
+		if k, pkg := Part(word); k != at || pkg != probes[at].Package {
+			t.Errorf("%s is part %d, of %s", word, k, pkg)
 		}
 	}
 }
