@@ -212,4 +212,7 @@ func TestInterpreter(t *testing.T) {
 			t.Errorf("%q is a script: %v", text, !want)
 		}
 	}
+	if isScript(filepath.Join(t.TempDir(), "none")) {
+		t.Error("what is not there is a script")
+	}
 }

@@ -104,6 +104,18 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%s: %+v", word, f)
 		}
 	}
+	for _, p := range []string{"layer_norm", "softmax", "exp", "sin", "csv"} {
+		r := replies(t)
+		f := judge("py", r, nil)
+		if text := f.Summary(); !strings.Contains(text, p+" ") ||
+			!strings.HasSuffix(text, ", 10 of 10 steps of a rollout equal") {
+			t.Errorf("in %q is no %s", text, p)
+		}
+		r.Replies[p] = Reply{Error: "it broke"}
+		if f := judge("py", r, nil); f.whole() {
+			t.Errorf("without %s all was answered", p)
+		}
+	}
 	r := replies(t)
 	r.Replies["csv"].Bits[3] ^= 1
 	if text := strings.Join(judge("py", r, nil).Warnings(), "\n"); !strings.Contains(
@@ -329,7 +341,7 @@ func TestBroken(t *testing.T) {
 	}{
 		"hangs":           {"sleep 1000", "no answer within", 200 * time.Millisecond},
 		"hangs, with one": {"sleep 1000 & sleep 1000", "no answer within", 200 * time.Millisecond},
-		"fails": {"echo no such thing >&2; exit 3", `exit status 3: "no such thing"`,
+		"fails": {"echo before it >&2; echo no such thing >&2; exit 3", `exit status 3: "no such thing"`,
 			time.Minute},
 		"says nothing": {"exit 0", "does not say which Python it runs", time.Minute},
 		"is no Python": {
@@ -542,6 +554,15 @@ func TestRecord(t *testing.T) {
 	if stampOf(path) == none {
 		t.Error("a file of 1970 has the stamp of none")
 	}
+	const size, at = 1<<33 + 5, 1_600_000_000_123_456_700 // beyond 32 bits
+	if err := errors.Join(
+		os.Truncate(path, size), os.Chtimes(path, time.Unix(0, at), time.Unix(0, at)),
+	); err != nil {
+		t.Skipf("no sparse files of %d bytes here: %v", int64(size), err)
+	}
+	if got, want := stampOf(path), (stamp{path, at, size}); got != want {
+		t.Errorf("its stamp is %+v, want %+v", got, want)
+	}
 }
 
 // TestKey: a relative path in a list of folders is another in another folder.
@@ -567,6 +588,28 @@ func TestKey(t *testing.T) {
 		if t.Chdir(t.TempDir()); newKey("/python") != here {
 			t.Errorf("%s is empty: two keys", name)
 		}
+	}
+	for _, name := range slices.Concat(environment, folders) {
+		before := newKey("/python")
+		if t.Setenv(name, "/other"); newKey("/python") == before {
+			t.Errorf("%s is another: one key", name)
+		}
+		before = newKey("/python")
+		two := strings.Join([]string{"/other", "/one"}, string(filepath.ListSeparator))
+		if t.Setenv(name, two); newKey("/python") == before {
+			t.Errorf("%s is a list of two: one key", name)
+		}
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(names ...string) string {
+		return here + "/" + strings.Join(names, string(filepath.ListSeparator)+here+"/")
+	}
+	if got, want := filepath.ToSlash(absolute(strings.Join([]string{"a", "b", "c"},
+		string(filepath.ListSeparator)))), filepath.ToSlash(at("a", "b", "c")); got != want {
+		t.Errorf("three paths are %s, want %s", got, want)
 	}
 }
 
