@@ -13,7 +13,12 @@ func TestNaN(t *testing.T) {
 			RecordedCase: RecordedCase{First: [][][]string{{{"0x1p+0", "nan"}, {"nan"}}}},
 			hash:         sha256.New(),
 		}
-		err := c.put(0, []float64{1, x}, []float32{float32(x)})
+		column := []float64{1, x}
+		err := c.put(0, column, []float32{float32(x)})
+		if math.Float64bits(column[1]) != math.Float64bits(x) {
+			t.Errorf("%x is %x once it was looked at", math.Float64bits(x),
+				math.Float64bits(column[1]))
+		}
 		return string(c.hash.Sum(nil)), err
 	}
 	hash, err := of(math.NaN())

@@ -3,6 +3,7 @@ package classic_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -38,11 +39,13 @@ func TestDifferent(t *testing.T) {
 			t.Errorf("%s: %v", c.Name(), err)
 		}
 	}
+	shown := ""
 	for _, b := range []struct {
 		change func(c *classic.RecordedCase)
 		want   string
 	}{
 		{func(c *classic.RecordedCase) { c.Hashes[1] = "0" }, "steps %d to %d differ from"},
+		{func(c *classic.RecordedCase) { c.Hashes[len(c.Hashes)-1] = "0" }, "differ from"},
 		{func(c *classic.RecordedCase) { c.Every = 0 }, "hashes of"},
 		{func(c *classic.RecordedCase) { c.Every = -c.Every }, "hashes of"},
 		{func(c *classic.RecordedCase) { c.Hashes = c.Hashes[1:] }, "4 hashes of"},
@@ -52,6 +55,14 @@ func TestDifferent(t *testing.T) {
 		{func(c *classic.RecordedCase) { c.Env = "none" }, "none"},
 		{func(c *classic.RecordedCase) { c.First[0][1][0] = "7" }, "step 0, column 1: "},
 		{func(c *classic.RecordedCase) { c.First[2][1][0] = "7" }, "step 2, column 1: "},
+		{func(c *classic.RecordedCase) {
+			x, err := strconv.ParseFloat(c.First[2][1][1], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.First[2][1][1] = "7"
+			shown = fmt.Sprintf("step 2, column 1: element 1 is %x, Gymnasium has 0x1.cp+02", x)
+		}, "SHOWN"},
 		{func(c *classic.RecordedCase) { c.First[2] = c.First[2][:5] },
 			"step 2 has 6 columns, 5 were recorded"},
 		{func(c *classic.RecordedCase) {
@@ -62,7 +73,7 @@ func TestDifferent(t *testing.T) {
 			c := named(t, cases[i].Name())[0]
 			c.Hashes, c.First = slices.Clone(c.Hashes), slices.Clone(c.First)
 			b.change(&c)
-			want := b.want
+			want := strings.Replace(b.want, "SHOWN", shown, 1)
 			if strings.Contains(want, "%d") {
 				want = fmt.Sprintf(want, c.Every, 2*c.Every-1)
 			}
@@ -79,11 +90,38 @@ func TestDifferent(t *testing.T) {
 	}
 }
 
+// TestNames: a case is named by all of its options and bounds, and there are some of either NumPy.
+func TestNames(t *testing.T) {
+	c := classic.RecordedCase{
+		Env: "E", Autoreset: "off", Num: 2, Seed: 3, Options: map[string]string{"a": "1", "b": "2"},
+		Bounds: map[string]float64{"low": -1, "high": 0.5}, NumPy1: true,
+	}
+	const want = "E/off/n2/seed3/a=1/b=2/high=0.5/low=-1/numpy1"
+	if got := c.Name(); got != want {
+		t.Errorf("it is named %s, want %s", got, want)
+	}
+	all, err := classic.Goldens()
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := map[bool]int{}
+	for _, c := range all {
+		of[c.NumPy1]++
+	}
+	if of[true] != len(classic.Cases(true)) || of[false] != len(classic.Cases(false)) {
+		t.Errorf("%v cases are of NumPy 1", of)
+	}
+}
+
 // TestFunctions: functions were recorded, and what was not is refused.
 func TestFunctions(t *testing.T) {
 	for _, name := range []string{"pow", "powf", "sin", "cos", "sin32", "cos32"} {
-		if x, y, err := classic.Function(name); err != nil || len(x) < 400 || len(y) != len(x) {
+		x, y, err := classic.Function(name)
+		if err != nil || len(x) < 400 || len(y) != len(x) {
 			t.Errorf("%s: %d arguments, %d values, %v", name, len(x), len(y), err)
+		}
+		if slices.Equal(x, y) || slices.Max(y) == slices.Min(y) {
+			t.Errorf("%s: of %x is recorded %x", name, x[:4], y[:4])
 		}
 	}
 	if _, _, err := classic.Function("tan"); err == nil ||
