@@ -49,6 +49,8 @@ func TestSnapshot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		s.Ended = []bool{false, true, true}
+		s.Steps += 1 << 40
 		data, err := Marshal(s)
 		if err != nil {
 			t.Fatal(err)
@@ -266,6 +268,24 @@ func TestTable(t *testing.T) {
 		p, _, err := Policy(path, cart)
 		if err != nil || !reflect.DeepEqual(p.Recorded[1].Discrete, c.want) {
 			t.Errorf("a table of shape %v: %+v, %v; want %v", c.shape, p.Recorded, err, c.want)
+		}
+	}
+	swing, err := classic.Make("Pendulum-v1", 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "policy.npz")
+	forces := []float32{0.25, -0.5, 1, 0.75, -1, 0.125}
+	if err := npz.WriteFile(path, []npz.Array{npz.New("actions", forces, 3, 2)}); err != nil {
+		t.Fatal(err)
+	}
+	p, _, err := Policy(path, swing)
+	if err != nil || len(p.Recorded) != 3 {
+		t.Fatalf("%+v, %v", p.Recorded, err)
+	}
+	for step, a := range p.Recorded {
+		if want := forces[2*step:][:2]; !slices.Equal(a.Continuous, want) || a.Discrete != nil {
+			t.Errorf("step %d of a table of forces: %+v, want %v", step, a, want)
 		}
 	}
 	wide, err := integers(npz.New("actions", []int64{1<<32 + 1, 7, -1<<32 + 1}, 3))

@@ -20,7 +20,7 @@ import (
 func plan() Plan {
 	return Plan{
 		Environment: "CartPole-v1", Options: map[string]string{"max_episode_steps": "9"}, Num: 3,
-		Autoreset: "NextStep", Seed: 1, Steps: 40, Program: "abc",
+		Autoreset: "NextStep", Seed: 1<<40 + 1, Steps: 40, Program: "abc",
 	}
 }
 
@@ -80,10 +80,12 @@ func TestOtherRun(t *testing.T) {
 		"Plan.Num":       {"its number of environments is 3, not 4", func(p *Plan) { p.Num = 4 }},
 		"Plan.Autoreset": {"its autoreset is NextStep, not ", func(p *Plan) { p.Autoreset = "" }},
 		"Plan.NumPy1":    {"its numpy1 is false, not true", func(p *Plan) { p.NumPy1 = true }},
-		"Plan.Seed":      {"its seed is 1, not 2", func(p *Plan) { p.Seed = 2 }},
-		"Plan.Steps":     {"its number of steps is 40, not 41", func(p *Plan) { p.Steps = 41 }},
-		"Plan.Policy":    {"its policy is random, not 12", func(p *Plan) { p.Policy = "12" }},
-		"Plan.Program":   {"its program is abc, not abd", func(p *Plan) { p.Program = "abd" }},
+		"Plan.Seed": {
+			"its seed is 1099511627777, not 2199023255559", func(p *Plan) { p.Seed = 1<<41 + 7 },
+		},
+		"Plan.Steps":   {"its number of steps is 40, not 41", func(p *Plan) { p.Steps = 41 }},
+		"Plan.Policy":  {"its policy is random, not 12", func(p *Plan) { p.Policy = "12" }},
+		"Plan.Program": {"its program is abc, not abd", func(p *Plan) { p.Program = "abd" }},
 		"Plan.Options": {
 			`its option max_episode_steps is "9", not "8"`, func(p *Plan) {
 				p.Options = map[string]string{"max_episode_steps": "8"}
