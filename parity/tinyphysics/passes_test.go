@@ -126,6 +126,13 @@ func TestCut(t *testing.T) {
 	if len(c.Routes[0].VEgo) != 105 || c.Routes[0].Rows != 105 || len(c.Batch[1].Draws) != 85 {
 		t.Errorf("the case itself is cut: %+v", c)
 	}
+	two := c.clone() // a job keeps the draws of its own route's rows
+	two.Routes = append(two.Routes, two.Routes[0])
+	two.Routes[0].Rows, two.Batch[1].Route, two.Batch[2].Route = 101, len(two.Routes)-1, 0
+	if got := two.cut(103); len(got.Batch[1].Draws) != 83 || len(got.Batch[2].Policy.Steer) != 81 {
+		t.Errorf("of routes of 101 and 103 rows: %d draws of the second, %d commands of the first",
+			len(got.Batch[1].Draws), len(got.Batch[2].Policy.Steer))
+	}
 	if more := c.cut(200); more.rows() != 105 || len(more.Batch[1].Draws) != 85 {
 		t.Errorf("of 200 rows there are %d, %d draws; want 105, 85", more.rows(),
 			len(more.Batch[1].Draws))

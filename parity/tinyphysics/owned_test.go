@@ -1,0 +1,112 @@
+package tinyphysics
+
+import (
+	"encoding/json"
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+
+	"lockstep"
+	"lockstep/parity"
+)
+
+// scribble makes every number in slices that a value reaches another.
+func scribble(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for _, field := range v.Fields() {
+			if field.CanSet() {
+				scribble(field)
+			}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			if e := v.Index(i); e.Kind() == reflect.Float64 {
+				e.SetFloat(-7)
+			} else {
+				scribble(e)
+			}
+		}
+	}
+}
+
+// TestClone: who writes to a copy of a case does not write to the case.
+func TestClone(t *testing.T) {
+	c := searched()
+	for i := range c.Batch {
+		c.Batch[i].Draws = []parity.Float{1, 2}
+		c.Batch[i].Policy.Gains = []parity.Float{3, 4}
+		c.Batch[i].Policy.Steer = []parity.Float{5, 6}
+	}
+	text := func(c *DriveCase) string {
+		data, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	was, copied := text(c), c.clone()
+	for _, part := range []any{&copied.Routes, &copied.Batch} {
+		scribble(reflect.ValueOf(part).Elem())
+	}
+	if now := text(c); now != was {
+		t.Errorf("the case is %s, and was %s", now, was)
+	}
+	if text(copied) == was {
+		t.Error("the copy is as it was")
+	}
+}
+
+// TestComputed: who is told what computed may write to the list.
+func TestComputed(t *testing.T) {
+	e := Engine(&toy{}, 0).(*engine)
+	e.learn([]string{"b", "a"})
+	for range 2 {
+		got := e.Info().Computed
+		if !slices.Equal(got, []string{"a", "b"}) {
+			t.Errorf("what computed are %q", got)
+		}
+		clear(got)
+	}
+}
+
+// TestExplain: an explanation has all digits of draw and edges, and how far apart the CDFs are.
+func TestExplain(t *testing.T) {
+	want := &lockstep.Step{Draw: 1 / 3.0, Sample: 1, CDF: []float64{0.1, 1/3.0 + 0x1p-50, 1}}
+	got := &lockstep.Step{Draw: 1 / 3.0, Sample: 2, CDF: []float64{0.1, 1/3.0 - 0x1p-50, 1}}
+	e := explain(exposed(want), exposed(got))
+	if e == nil {
+		t.Fatal("nothing is explained")
+	}
+	facts := []parity.Fact{
+		{Name: "draw", Value: "0.33333333333333331"},
+		{Name: "nearest edge", Value: "0.3333333333333342 wanted, margin 8.88e-16; " +
+			"0.33333333333333243 got, margin 8.88e-16"},
+		{Name: "tokens", Value: "1 wanted, 2 got"},
+		{Name: "CDFs", Value: "1.78e-15 apart at most"},
+	}
+	if !e.Explained || !slices.Equal(e.Facts, facts) {
+		t.Errorf("%v: %+v, want %+v", e.Explained, e.Facts, facts)
+	}
+}
+
+// TestHardBatched: each route is answered by its own numbers, and one that does not run by none.
+func TestHardBatched(t *testing.T) {
+	const n = 3
+	s := lockstep.NewBatchStep(n)
+	want := make([]float64, n)
+	for i := range n {
+		x := float64(i + 1)
+		s.Running[i], s.Steer[i], want[i] = i != 1, 9, 9
+		s.TargetLataccel[i], s.CurrentLataccel[i] = x, math.Sqrt(x)
+		s.State[i] = lockstep.State{RollLataccel: 10 * x, VEgo: 20 * x, AEgo: 40 * x}
+		s.Plan[i] = lockstep.FuturePlan{Lataccel: []float64{100 * x}}
+		if s.Running[i] {
+			want[i] = hardAnswer(x, math.Sqrt(x), s.State[i], s.Plan[i])
+		}
+	}
+	if err := (hardBatched{}).Update(s); err != nil || !slices.Equal(s.Steer, want) {
+		t.Errorf("answers %v, %v, want %v", s.Steer, err, want)
+	}
+}
