@@ -327,9 +327,9 @@ func (k *keptRun) doubledResults(t *testing.T, good []byte) {
 // TestParseLines: in a line that is damaged each whole record is found, wherever it begins and
 // ends.
 func TestParseLines(t *testing.T) {
-	const key, n = "key", 9
+	const key, n, at = "key", 9, 1_600_000_000_123 // milliseconds, of more than 32 bits
 	record := func(i int) string {
-		return strings.TrimSuffix(string(appendLine(nil, key, Result{Rollout: i}, 7)), "\n")
+		return strings.TrimSuffix(string(appendLine(nil, key, Result{Rollout: i}, at)), "\n")
 	}
 	for text, want := range map[string][]int{
 		record(3): {3}, "x" + record(3): {3}, "xx" + record(3): {3}, "x" + record(3) + "y": {3},
@@ -342,7 +342,9 @@ func TestParseLines(t *testing.T) {
 		found, why := parseLines([]byte(text), key, n)
 		var got []int
 		for _, r := range found {
-			got = append(got, r.Rollout)
+			if got = append(got, r.Rollout); r.ms != at {
+				t.Errorf("%q: a record of %d, want %d", text, r.ms, int64(at))
+			}
 		}
 		if !slices.Equal(got, want) || (why == nil) != (text == record(3)) {
 			t.Errorf("%q: rollouts %v, %v; want %v", text, got, why, want)
@@ -671,6 +673,25 @@ func TestFolder(t *testing.T) {
 	}
 }
 
+// TestOpenedClose: what was opened is ended, all of it, whichever part fails.
+func TestOpenedClose(t *testing.T) {
+	for fails := range 4 {
+		ended := 0
+		var o Opened
+		for k := range 3 {
+			o.close = append(o.close, func() error {
+				if ended++; k == fails {
+					return fs.ErrInvalid
+				}
+				return nil
+			})
+		}
+		if err := o.Close(); ended != 3 || errors.Is(err, fs.ErrInvalid) != (fails < 3) {
+			t.Errorf("where part %d fails, %d parts are ended, %v", fails, ended, err)
+		}
+	}
+}
+
 // TestPlanRoute: a plan knows each number of a route.
 func TestPlanRoute(t *testing.T) {
 	const rows = 3
@@ -681,12 +702,14 @@ func TestPlanRoute(t *testing.T) {
 	seen := map[PlannedRoute]bool{PlanRoute(route): true}
 	for _, column := range route.Columns() {
 		for i := range rows {
-			(*column)[i] = math.Copysign(0, -1)
-			seen[PlanRoute(route)] = true
+			for _, x := range []float64{math.Copysign(0, -1), math.SmallestNonzeroFloat64} {
+				(*column)[i] = x
+				seen[PlanRoute(route)] = true
+			}
 			(*column)[i] = 0
 		}
 	}
-	if n := 1 + len(route.Columns())*rows; len(seen) != n {
+	if n := 1 + len(route.Columns())*rows*2; len(seen) != n {
 		t.Errorf("%d of %d routes, each of which differs in a number, are told apart", len(seen), n)
 	}
 }
