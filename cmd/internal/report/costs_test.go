@@ -349,6 +349,10 @@ func TestCell(t *testing.T) {
 		"+x":       "'+x",
 		"-x":       "'-x",
 		"@x":       "'@x",
+		"\tx":      "'\tx",
+		"\rx":      "'\rx",
+		"x=1":      "x=1",
+		"'=1":      "'=1",
 	} {
 		if got := cell(text); got != want {
 			t.Errorf("%q becomes %q, want %q", text, got, want)

@@ -713,6 +713,83 @@ func TestOddTrajectories(t *testing.T) {
 	}
 }
 
+// TestOddCosts: whatever two costs a route has, no element of a page is placed by what is no
+// number; there is a point for each pair of finite ones, and the longest bar is that of the highest
+// finite cost. Drives of different lengths are each drawn to their ends.
+func TestOddCosts(t *testing.T) {
+	odd := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), 5e-324, 2, 7,
+		-1e12, math.MaxFloat64}
+	e := Eval{Test: Run{Controller: "a"}, Baseline: Run{Controller: "b"}}
+	finite := 0
+	for i, x := range odd {
+		for k, y := range odd {
+			name := fmt.Sprint(i, "-", k)
+			a, b := lockstep.Costs{Jerk: x, Total: x}, lockstep.Costs{Jerk: y, Total: y}
+			e.Test.Routes = append(e.Test.Routes,
+				RouteResult{Name: name, Result: lockstep.Result{Costs: a}})
+			e.Baseline.Routes = append(e.Baseline.Routes,
+				RouteResult{Name: name, Result: lockstep.Result{Costs: b}})
+			if !math.IsNaN(x-x) && !math.IsNaN(y-y) {
+				finite++
+			}
+		}
+	}
+	long, short := wave(600, 0.1), wave(300, 0.2)
+	e.Test.Routes[0].Trajectory, e.Baseline.Routes[0].Trajectory = short, long
+	e.Test.Routes[1].Trajectory, e.Baseline.Routes[1].Trajectory = long, short
+	p := writeEval(t, e)
+	single := e.Test
+	single.Routes = nil
+	for i := range odd[:len(odd)-1] { // beside the largest number all others have no bar
+		r := e.Test.Routes[len(odd)*i]
+		r.Trajectory = nil
+		single.Routes = append(single.Routes, r)
+	}
+	q := writeRollout(t, Single{Run: single})
+	for _, page := range []*page{p, q} {
+		page.walk(func(e *element) {
+			for _, name := range []string{"d", "style", "x", "y", "width", "height"} {
+				if v := e.attrs[name]; strings.Contains(v, "NaN") || strings.Contains(v, "Inf") {
+					t.Errorf("a %s has %s %q", e.name, name, v)
+				}
+			}
+		})
+	}
+	if dots := p.all("div", "scatter")[0].all("path", "dot"); len(dots) != finite {
+		t.Errorf("%d points of %d pairs of finite costs", len(dots), finite)
+	}
+	widest := ""
+	for _, bar := range q.all("i", "jerk") {
+		if bar.attrs["style"] == "width:100.00%" {
+			widest += bar.attrs["style"]
+		}
+	}
+	if widest != "width:100.00%" {
+		t.Errorf("bars of full width: %q, want that of the highest finite cost", widest)
+	}
+	drives := p.all("figure", "drive")
+	if len(drives) != 2 {
+		t.Fatalf("%d drives", len(drives))
+	}
+	for i, lines := range []map[string]*lockstep.Trajectory{
+		{"test": short, "baseline": long}, {"test": long, "baseline": short},
+	} {
+		for class, want := range lines {
+			svg := drives[i].all("svg", "")[0]
+			checkLine(t, svg, svg.all("path", class)[0], 0, want.Lataccel)
+		}
+		if label := drives[i].all("svg", "")[0].attrs["aria-label"]; !strings.Contains(label,
+			"over 60 s") {
+			t.Errorf("drive %d is %q, want over 60 s", i, label)
+		}
+	}
+	for i, table := range p.all("table", "")[1:3] { // the worst, and those that the test loses
+		if n := len(cells(table)); n != worstCount {
+			t.Errorf("table %d has %d routes, want %d", i, n, worstCount)
+		}
+	}
+}
+
 func TestRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "report.html")
 	e := testEval(3)
@@ -850,7 +927,8 @@ func TestCommandLine(t *testing.T) {
 func TestNumbers(t *testing.T) {
 	for x, want := range map[float64]string{
 		0: "0.000", 1.0005: "1.000", 99.9996: "100.000", -0.0001: "0.000", -2.5: "−2.500",
-		1e6: "1000000.000", 1.5e12: "1.500000e+12",
+		1e6: "1000000.000", 1.5e12: "1.500000e+12", -1.5e12: "-1.500000e+12", 1e9: "1.000000e+09",
+		-math.MaxFloat64: "-1.797693e+308", 999999999: "999999999.000",
 		math.Inf(1): "∞", math.Inf(-1): "−∞",
 	} {
 		if got := fixed(x); got != want {
