@@ -84,6 +84,9 @@ func (c *benchCommand) Run(env *environment) error {
 	if f := c.family(); f != nil {
 		return f.bench(env, c)
 	}
+	if c.Upstream == "" && slices.Contains(env.given, "python") {
+		return fmt.Errorf("--python %s goes with --upstream, or with --env", c.Python)
+	}
 	kernels, err := f32.Named(c.Kernels)
 	if err != nil {
 		return err

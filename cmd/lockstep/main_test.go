@@ -384,6 +384,11 @@ func TestUsage(t *testing.T) {
 		{"rollout --profile ort9-avx2-expU-sinfma-csv2",
 			`profile "ort9-avx2-expU-sinfma-csv2": "ort9" is not known, want one of ort1.30, ` +
 				`ort1.27, ort1.23`},
+		// what would be passed over
+		{"verify --check none --num_segs 3", "--num_segs does not go with --check: the score"},
+		{"verify --check none --profile host", "--profile does not go with --check: the score"},
+		{"verify c.py --check none --seed_prefix data", "--seed_prefix does not go with --check"},
+		{"bench --python python3", "--python python3 goes with --upstream, or with --env"},
 		{"rollout --num_segs 0", "--num_segs 0: want 1 or more"},
 		{"rollout --num_segs=-1", "--num_segs -1: want 1 or more"},
 		{"rollout --num_segs many", "--num_segs: "},

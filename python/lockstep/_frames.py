@@ -30,6 +30,8 @@ def named(given: Any) -> dict[str, Any] | None:
         given = [given]
         default = "frame"
     elif isinstance(given, Mapping):
+        if len({str(name).removesuffix(".csv") for name in given}) < len(given):
+            raise ValueError(f"routes of the same name: {', '.join(map(repr, given))}")
         return {str(name): frame for name, frame in given.items()}
     elif isinstance(given, Sequence) and len(given) and all(map(_is_frame, given)):
         default = "frame{}"

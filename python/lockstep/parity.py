@@ -340,17 +340,21 @@ class _Recorder:
     def __init__(self, model: Any) -> None:
         self.row: dict[str, Any] = {}
         self._model = model
+        self._before: dict[str, Any] = {}  # methods that the model has of its own
         for method, seen in [
             ("predict", self._predict),
             ("softmax", self._softmax),
             ("get_current_lataccel", self._lataccel),
         ]:
             if callable(getattr(model, method, None)):
+                if method in vars(model):
+                    self._before[method] = vars(model)[method]
                 setattr(model, method, seen(getattr(model, method)))
 
     def remove(self) -> None:
         for method in ("predict", "softmax", "get_current_lataccel"):
-            self._model.__dict__.pop(method, None)
+            vars(self._model).pop(method, None)
+        vars(self._model).update(self._before)
 
     def _predict(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def predict(input_data: Any, *args: Any, **kwargs: Any) -> Any:

@@ -226,6 +226,13 @@ def test_what_is_compared_is_left_as_it_was(sim, few, monkeypatch, tmp_path):
         lockstep.compare(functools.partial(Breaks, model), few)
     assert os.getcwd() == str(tmp_path)
     assert not {"predict", "softmax", "get_current_lataccel"} & set(vars(model))
+    # A method that a model has of its own is that of each route, and stays.
+    sampled, calls = model.predict, []
+    model.predict = own = lambda *given, **how: calls.append(1) or sampled(*given, **how)
+    found = lockstep.compare(functools.partial(tinyphysics.TinyPhysicsSimulator, model), few)
+    assert found.equal, found.text
+    assert len(calls) == found.json["report"]["steps"]
+    assert model.predict is own
 
 
 def test_a_simulator_may_write_into_what_it_is_given(sim, few):

@@ -259,6 +259,11 @@ def test_bars_of_progress(sim, short_routes, monkeypatch):
     assert Bar.closed
     monkeypatch.setattr(Bar, "closed", False)
     bar = Bar()
+    tell = _progress.told(bar)
+    for done in (0, 0, 2, 2, 3, 1, 4, 4):  # it may stand, and a download begins anew
+        tell(done, 4)
+        assert (bar.n, bar.total) == (done, 4)
+    bar = Bar()
     sim.rollout(short_routes, "pid", progress=bar)
     assert (bar.n, bar.total, Bar.closed) == (5, 5, False)
     sim.rollout(short_routes, lambda step: np.zeros(5), progress=Bar)
@@ -718,5 +723,8 @@ def test_bad_frames(sim):
     route = sim.load("own", limit=1)[0]
     with pytest.raises(ValueError, match="routes of the same name"):
         sim.load([route, route])
+    for one, another in [(1, "1"), ("a", "a.csv")]:  # which a file would have, too
+        with pytest.raises(ValueError, match=f"routes of the same name: {one!r}, {another!r}"):
+            sim.load({one: good, another: good})
     with pytest.raises(ValueError, match="no column 'roll'"):
         sim.load({"a": pytest.importorskip("pandas").DataFrame({"v_ego": [1.0]})})

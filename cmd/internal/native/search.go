@@ -7,6 +7,7 @@ import (
 
 	"lockstep"
 	"lockstep/internal/fetch"
+	"lockstep/internal/figures"
 	"lockstep/internal/search"
 )
 
@@ -87,7 +88,8 @@ func (s *simulator) sweep(
 			jobs = append(jobs, lockstep.Job{Route: route, Policy: policy})
 		}
 	}
-	for _, r := range s.Simulate(t, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+	counting := figures.Counting{Simulator: s, Counts: &s.counts}
+	for _, r := range counting.Simulate(t, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
 		results = append(results, r)
 		t.done.Add(1)
 	}

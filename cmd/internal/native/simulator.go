@@ -209,7 +209,6 @@ func load(t *task, s *simulator, q loadRequest, _ []byte) (any, error) {
 	}
 	begin := time.Now()
 	loaded, errs, _ := cache.Load(t, files)
-	s.counts.Loaded(begin, len(loaded))
 	answer := loadAnswer{Names: []string{}, Files: []string{}, Rows: []int{}, Failed: []failure{}}
 	var all routes
 	for i, r := range loaded {
@@ -221,6 +220,7 @@ func load(t *task, s *simulator, q loadRequest, _ []byte) (any, error) {
 		answer.Names, answer.Files, answer.Rows = append(answer.Names, r.Name),
 			append(answer.Files, files[i]), append(answer.Rows, r.Len())
 	}
+	s.counts.Loaded(begin, len(all)) // as the command line counts them
 	if len(all) == 0 && len(files) > 0 {
 		return nil, errs[0]
 	}
@@ -245,6 +245,7 @@ func makeRoutes(_ *task, s *simulator, q makeRequest, buffer []byte) (any, error
 	if err != nil {
 		return nil, err
 	}
+	begin := time.Now()
 	loader := routefile.Loader{Profile: s.Profile(), SeedPrefix: q.SeedPrefix}
 	answer := loadAnswer{Names: []string{}, Files: q.Names, Rows: q.Rows, Failed: []failure{}}
 	var all routes
@@ -259,6 +260,7 @@ func makeRoutes(_ *task, s *simulator, q makeRequest, buffer []byte) (any, error
 		}
 		all, answer.Names = append(all, route), append(answer.Names, route.Name)
 	}
+	s.counts.Loaded(begin, len(all))
 	answer.Handle = put(all)
 	return answer, nil
 }
