@@ -1041,6 +1041,15 @@ func TestEnvironment(t *testing.T) {
 	if env[len(env)-1] != "LOCKSTEP_REQUIRE_GPU=1" {
 		t.Errorf("the environment ends with %s", env[len(env)-1])
 	}
+	all := environment(want.Names())
+	for _, w := range want.All { // what comes last counts
+		i := slices.IndexFunc(all[len(env)-1:], func(v string) bool {
+			return v == w.Variable()+"=1"
+		})
+		if i < 0 {
+			t.Errorf("%s is required, and the environment ends with %q", w.Name, all[len(env)-1:])
+		}
+	}
 }
 
 // TestHardware: evidence is a run of these very kernels on a GPU that found nothing.

@@ -122,7 +122,9 @@ func TestUntouched(t *testing.T) {
 			kernels + "/classic/b.cuh", "int b ;\n", []string{kernels},
 			"only what no compiler sees",
 		},
+		{kernels + "/classic/b.cuh", "int c;\n", []string{kernels}, ""},
 		{kernels + "/new.h", "\n", []string{kernels}, ""},
+		{kernels + "/classic/new.h", "int c;\n", []string{kernels}, ""},
 		{"gpu/internal/module/manifest.json", "{}", []string{"gpu/internal/module"}, ""},
 		{
 			"aside/aside.go", "package aside // changed\n", []string{kernels},
