@@ -118,7 +118,8 @@ func readStep(folder fs.FS, file string) (*step, error) {
 	}
 	defer f.Close()
 	s, lines := &step{says: map[string]string{}}, bufio.NewScanner(f)
-	for n := 1; lines.Scan(); n++ {
+	n := 1
+	for ; lines.Scan(); n++ {
 		var event struct{ Action, Test, Key, Value string }
 		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
 			return nil, fmt.Errorf("%s:%d: not an event of go test -json: %w", file, n, err)
@@ -132,5 +133,8 @@ func readStep(folder fs.FS, file string) (*step, error) {
 			s.says[event.Key] = event.Value
 		}
 	}
-	return s, lines.Err()
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s:%d: %w", file, n, err)
+	}
+	return s, nil
 }

@@ -1,6 +1,8 @@
 package hardware
 
 import (
+	"context"
+	"iter"
 	"maps"
 	"os"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"lockstep/gpu/internal/module"
 	"lockstep/internal/defaults"
 	"lockstep/internal/kernelhash"
+	"lockstep/internal/simtest"
 	"lockstep/reference"
 )
 
@@ -78,9 +81,29 @@ func TestRead(t *testing.T) {
 	if err != nil || len(all) != 1 || *all["H200"] != want {
 		t.Fatalf("%+v, %v; want %+v", all["H200"], err, want)
 	}
+	// Each folder is judged, wherever it stands.
+	for _, other := range []string{"A100", "L40"} {
+		folder := fstest.MapFS{}
+		for step, events := range good {
+			for _, gpu := range []string{"H200", other} {
+				name := gpu + "/" + step + ".json"
+				folder[name] = &fstest.MapFile{Data: []byte(events + "\n")}
+			}
+		}
+		if all, err := Read(folder); err != nil || len(all) != 2 || *all[other] != want {
+			t.Errorf("%d folders, %+v, %v", len(all), all[other], err)
+		}
+		delete(folder, other+"/initcheck.json")
+		_, err := Read(folder)
+		simtest.Refused(t, other, err, other+"/initcheck.json: it is not there")
+	}
 	for want, c := range map[string]struct{ step, old, new string }{
 		"device stand-in is not a GPU":             {"gpu", "NVIDIA H200", "stand-in"},
 		"device emulated is not a GPU":             {"gpu", "NVIDIA H200", "emulated"},
+		"device PTX is not a GPU":                  {"gpu", "NVIDIA H200", "PTX"},
+		"device Sass is not a GPU":                 {"gpu", "NVIDIA H200", "Sass"},
+		"memcheck.json: TestShort did not pass":    {"memcheck", `"pass","T`, `"skip","T`},
+		"gpu.json:4: bufio":                        {"gpu", "c1", strings.Repeat("c", 1<<17)},
 		"it does not say the device":               {"gpu", `"device"`, `"devices"`},
 		"it does not say the driver":               {"gpu", `"driver"`, `"drivers"`},
 		"it does not say the kernels":              {"gpu", `"kernels"`, `"kernel"`},
@@ -109,6 +132,15 @@ func TestRead(t *testing.T) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}
+}
+
+// silent is a simulator that ends with its context, without a word.
+type silent struct{ lockstep.Simulator }
+
+func (silent) Simulate(
+	context.Context, []lockstep.Job, lockstep.Options,
+) iter.Seq2[int, lockstep.Result] {
+	return func(func(int, lockstep.Result) bool) {}
 }
 
 // TestAnswer: engines give one answer to a challenge, and kernels whose hash is another have
@@ -141,5 +173,12 @@ func TestAnswer(t *testing.T) {
 	if answers["reference"] != want || answers["batched"] != want ||
 		answers["other kernels"] == want {
 		t.Errorf("answers %v", answers)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, sim := range []lockstep.Simulator{spec, fast, silent{spec}} {
+		if got, err := Answer(ended, sim, hash); err == nil {
+			t.Errorf("answer %s, though nobody waited for the rollouts", got)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -87,6 +88,13 @@ func TestLedger(t *testing.T) {
 	for _, timed := range []bool{false, true} {
 		d := &device{fails: -1}
 		l := &driver.Ledger{Device: d, Timed: timed}
+		var others sync.WaitGroup // who read the counts, for the race detector
+		defer others.Wait()
+		others.Go(func() {
+			for range 100 {
+				l.Counts()
+			}
+		})
 		for round := range int64(3) {
 			for _, command := range commands(l) {
 				if err := command(); err != nil {

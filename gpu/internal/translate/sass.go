@@ -216,7 +216,8 @@ func (m *sassModule) Kernel(name string) (string, error) {
 		return "", fmt.Errorf("%s: %w", name, err)
 	}
 	labels := map[int][]string{}
-	for label, i := range k.labels {
+	for _, label := range slices.Sorted(maps.Keys(k.labels)) { // a text is compiled once
+		i := k.labels[label]
 		labels[i] = append(labels[i], label)
 	}
 	var body strings.Builder

@@ -151,9 +151,14 @@ goto L_L_1;
 }
 `
 	sameLines(t, "kernel", got, want)
+	plain := m
 	if m, err = Counted(m); err != nil {
 		t.Fatal(err)
 	}
+	if got, err = plain.Kernel("k"); err != nil {
+		t.Fatal(err)
+	}
+	sameLines(t, "kernel that is counted elsewhere", got, want)
 	if got, err = m.Kernel("k"); err != nil {
 		t.Fatal(err)
 	}
@@ -177,6 +182,17 @@ static const int costs[kBlocks][9] = {{1, 5, 0, 0, 0, 0, 0, 1, 0},{1, 5, 0, 0, 0
 		"B0 = t.path", "counted[5]++;\nB0 = t.path",
 	).Replace(want)
 	sameLines(t, "counted kernel", got, counted)
+	two := toyKernel(t)
+	two.labels[".L_2"], two.labels[".L_0"] = 0, 0
+	plain.(*sassModule).kernels["k"] = two
+	for range 5 { // a map has another order each time
+		if got, err = plain.Kernel("k"); err != nil {
+			t.Fatal(err)
+		}
+		const all = "L_L_0:;\nL_L_1:;\nL_L_2:;\n"
+		sameLines(t, "kernel with three names of a place", got,
+			strings.Replace(want, "L_L_1:;\n", all, 1))
+	}
 }
 
 // sameLines holds a text to another, line by line.
@@ -268,6 +284,11 @@ func TestStacks(t *testing.T) {
 				continue
 			}
 			compared++
+			for i, c := range k.codes {
+				if c.function != r[1] && (i == 0 || c.function[0] != '$') {
+					t.Fatalf("instruction %d of %s is in %s", i, r[1], c.function)
+				}
+			}
 			if k.stack != want {
 				t.Errorf("%s has %d bytes of local memory, %s says %d", r[1], k.stack, path, want)
 			}
@@ -547,6 +568,8 @@ extern "C" { alignas(16) unsigned char some[] = {255,2,0,}; }
 	}
 	for _, c := range []struct{ old, new, want string }{
 		{"call.uni g, (a)", "call.uni h, (a)", "the PTX has no function h"},
+		{"call.uni f; call.uni f;", ".local .align 8 .b8 d[8]; .local .align 8 .b8 e[8];",
+			"k, line 9 of the PTX: .local .align 8 .b8 e[8]: no frame"},
 		{"[k_param_0+8]", "k_param_0", "k, line 9 of the PTX: ld.param.u64 %rd1, k_param_0: no"},
 		{".param .b64 p, .param", ".param .c, .param", "g, no parameter: .param .c"},
 	} {
@@ -626,6 +649,16 @@ func TestRegisters(t *testing.T) {
 	}{{"R9", 1, "R10"}, {"UR4", 3, "UR7"}, {"R0", 0, "R0"}, {"RZ", 1, "RZ"}, {"URZ", 2, "URZ"}} {
 		if got := next(c.name, c.n); got != c.want {
 			t.Errorf("%d behind %s is %s, want %s", c.n, c.name, got, c.want)
+		}
+	}
+	for i := range 255 {
+		for _, kind := range []string{"R", "UR"} {
+			for n := range 4 {
+				of, want := fmt.Sprint(kind, i), fmt.Sprint(kind, i+n)
+				if got := next(of, n); got != want {
+					t.Errorf("%d behind %s is %s, want %s", n, of, got, want)
+				}
+			}
 		}
 	}
 }
