@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -59,8 +60,10 @@ func givens(other *lockstep.Route, draws []float64, teacher *lockstep.Trajectory
 		},
 		"Job.Expected": {set: func(j *lockstep.Job, _ *lockstep.Options) { j.Expected = true }},
 		"Options.Shortcuts": {
-			set:  func(_ *lockstep.Job, o *lockstep.Options) { o.Shortcuts = lockstep.AllSteps },
-			same: map[string]string{"fork": "it begins behind", "collect": "it has none"},
+			set: func(_ *lockstep.Job, o *lockstep.Options) { o.Shortcuts = lockstep.AllSteps },
+			same: map[string]string{
+				"fork": "it begins behind", "restore": "so does it", "collect": "it has none",
+			},
 		},
 		"Options.Trajectory": {
 			set:  func(_ *lockstep.Job, o *lockstep.Options) { o.Trajectory = true },
@@ -69,54 +72,105 @@ func givens(other *lockstep.Route, draws []float64, teacher *lockstep.Trajectory
 	}
 }
 
-// ways are those to a job's results, as texts with all digits.
-var ways = map[string]func(s lockstep.Implementation, j []lockstep.Job, o lockstep.Options) (
-	string, error){
-	"simulate": func(s lockstep.Implementation, j []lockstep.Job, o lockstep.Options) (
-		text string, err error) {
-		for _, r := range s.Simulate(context.Background(), j, o) {
-			text, err = tell([]lockstep.Result{r}), r.Err
+// A way leads from jobs to their results, as a text with all digits. One that goes on from a
+// snapshot does so from one that is given, or else from one of which nothing was computed.
+type way func(s lockstep.Implementation, jobs []lockstep.Job, o lockstep.Options,
+	from *lockstep.Snapshot) (string, error)
+
+// ways are all that an engine has.
+var ways = map[string]way{
+	"simulate": func(s lockstep.Implementation, jobs []lockstep.Job, o lockstep.Options,
+		_ *lockstep.Snapshot) (string, error) {
+		results := make([]lockstep.Result, len(jobs))
+		var err error
+		for i, r := range s.Simulate(context.Background(), jobs, o) {
+			results[i], err = r, cmp.Or(err, r.Err)
 		}
-		return text, err
+		return tell(results), err
 	},
-	"step": func(s lockstep.Implementation, j []lockstep.Job, o lockstep.Options) (
-		string, error) {
-		p, err := s.Reset(context.Background(), j, o)
+	"step": func(s lockstep.Implementation, jobs []lockstep.Job, o lockstep.Options,
+		_ *lockstep.Snapshot) (string, error) {
+		p, err := s.Reset(context.Background(), jobs, o)
 		if err != nil {
 			return "", err
 		}
 		defer p.Close()
-		return toEnd(p, 1)
+		return toEnd(p, len(jobs))
 	},
-	"fork": func(s lockstep.Implementation, j []lockstep.Job, o lockstep.Options) (
-		string, error) {
-		p, err := s.Reset(context.Background(), j, o)
+	"restore": func(s lockstep.Implementation, jobs []lockstep.Job, o lockstep.Options,
+		from *lockstep.Snapshot) (string, error) {
+		if from == nil {
+			from = histories(s, jobs)
+		}
+		p, err := s.Reset(context.Background(), jobs, o)
 		if err != nil {
 			return "", err
 		}
 		defer p.Close()
-		histories := lockstep.RolloutState{
-			Route: j[0].Route.Name, Lataccel: j[0].Route.TargetLataccel[:snapshotAt],
-			Action: make([]float64, snapshotAt), Policy: []float64{},
+		if err := p.Restore(context.Background(), from); err != nil {
+			return "", err
 		}
-		f, err := p.Fork(context.Background(), &lockstep.Snapshot{
-			Profile: s.Profile(), Model: s.About().Model, Step: snapshotAt,
-			Rollouts: []lockstep.RolloutState{histories},
-		}, []int{0, 0}, lockstep.Noise{Kind: lockstep.RouteNoise})
+		return toEnd(p, len(jobs))
+	},
+	"fork": func(s lockstep.Implementation, jobs []lockstep.Job, o lockstep.Options,
+		from *lockstep.Snapshot) (string, error) {
+		if from == nil {
+			from = histories(s, jobs)
+		}
+		p, err := s.Reset(context.Background(), jobs, o)
+		if err != nil {
+			return "", err
+		}
+		defer p.Close()
+		places := []int{len(jobs) - 1, 0, len(jobs) - 1}
+		f, err := p.Fork(
+			context.Background(), from, places, lockstep.Noise{Kind: lockstep.RouteNoise},
+		)
 		if err != nil {
 			return "", err
 		}
 		defer f.Close()
-		return toEnd(f, 2)
+		costs, lataccels := make([]float64, 3), make([]float64, 3)
+		if err := f.Roll(context.Background(), []float64{0.1, -0.2, 0.3}, costs,
+			lataccels); err != nil {
+			return "", err
+		}
+		text, err := toEnd(f, 3)
+		return fmt.Sprint(costs, lataccels, text), err
 	},
-	"collect": func(s lockstep.Implementation, j []lockstep.Job, _ lockstep.Options) (
-		string, error) {
-		e, err := s.Collect(context.Background(), j)
+	"collect": func(s lockstep.Implementation, jobs []lockstep.Job, _ lockstep.Options,
+		_ *lockstep.Snapshot) (string, error) {
+		if len(jobs) > 1 { // it takes networks alone
+			jobs = slices.DeleteFunc(slices.Clone(jobs), func(j lockstep.Job) bool {
+				_, ok := j.Policy.(*lockstep.Network)
+				return !ok
+			})
+		}
+		e, err := s.Collect(context.Background(), jobs)
 		if err != nil {
 			return "", err
 		}
-		return fmt.Sprint(tell(e.Results), e.Raw[:9], e.Lataccel[:9]), e.Results[0].Err
+		observations := make([]float32, e.Steps(0)*lockstep.ObservationSize)
+		if err := s.Observe(e, nil, observations); err != nil {
+			return "", err
+		}
+		return fmt.Sprint(tell(e.Results), e.Raw, e.Softplus, e.Reward, e.Lataccel, e.Action,
+			observations), e.Results[0].Err
 	},
+}
+
+// histories are a snapshot of jobs of which nothing was computed.
+func histories(s lockstep.Implementation, jobs []lockstep.Job) *lockstep.Snapshot {
+	shot := &lockstep.Snapshot{
+		Profile: s.Profile(), Model: s.About().Model, Step: snapshotAt,
+	}
+	for _, j := range jobs {
+		shot.Rollouts = append(shot.Rollouts, lockstep.RolloutState{
+			Route: j.Route.Name, Lataccel: j.Route.TargetLataccel[:snapshotAt],
+			Action: make([]float64, snapshotAt), Policy: []float64{},
+		})
+	}
+	return shot
 }
 
 // tell is results as a text.
@@ -130,10 +184,17 @@ func tell(results []lockstep.Result) (text string) {
 	return text
 }
 
-// toEnd steps rollouts to their ends.
+// toEnd steps rollouts to their ends, with a snapshot on the way.
 func toEnd(p lockstep.Stepper, n int) (text string, err error) {
 	after := make([]float64, n)
 	for !p.Done() {
+		if p.Index() == snapshotAt {
+			shot, err := p.Snapshot(context.Background())
+			if err != nil {
+				return "", err
+			}
+			text += fmt.Sprintln(*shot)
+		}
 		err := p.Step(context.Background(), slices.Repeat([]float64{0.1}, n), after)
 		if err != nil {
 			return "", err
@@ -172,7 +233,7 @@ func TestGivens(t *testing.T) {
 					j.Sampling = &lockstep.Sampling{Seed: 3, ID: 2}
 				}
 				set(&j, &o)
-				text, err := ways[way](s, []lockstep.Job{j}, o)
+				text, err := ways[way](s, []lockstep.Job{j}, o, nil)
 				return text + seen.String(), err
 			}
 			for way := range ways {

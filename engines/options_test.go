@@ -1,10 +1,8 @@
 package engines
 
 import (
-	"context"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -26,73 +24,6 @@ var options = map[string]Config{
 	"kernels go":     {Kernels: "go"},
 	"kernels avx2":   {Kernels: "avx2"},
 	"kernels avx512": {Kernels: "avx512"},
-}
-
-// entries are the ways to an engine's results. Each gives them as a text with all digits, and
-// goes on from a snapshot that the engine made when it was opened by default.
-var entries = map[string]func(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job,
-	from *lockstep.Snapshot) string{
-	"model": func(_ *testing.T, s lockstep.Implementation, _ []lockstep.Job,
-		_ *lockstep.Snapshot) string {
-		return s.Name() + s.Profile().String() + s.About().Model
-	},
-	"simulate": func(_ *testing.T, s lockstep.Implementation, jobs []lockstep.Job,
-		_ *lockstep.Snapshot) string {
-		text := ""
-		for _, r := range roll(s, jobs, lockstep.Options{
-			Shortcuts:  lockstep.CostOnly,
-			Trajectory: true,
-		}) {
-			text += fmt.Sprintln(r.steps, r.result.Costs, r.result.Err, *r.result.Trajectory)
-		}
-		return text
-	},
-	"step": func(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job,
-		_ *lockstep.Snapshot) string {
-		return fmt.Sprint(snap(t, planner(t, s, jobs, snapshotAt+1)))
-	},
-	"snapshot": func(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job,
-		_ *lockstep.Snapshot) string {
-		return fmt.Sprint(snap(t, planner(t, s, jobs, snapshotAt)))
-	},
-	"restore": func(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job,
-		from *lockstep.Snapshot) string {
-		p := planner(t, s, jobs, lockstep.ContextLength)
-		if err := p.Restore(t.Context(), from); err != nil {
-			t.Fatal(err)
-		}
-		return fmt.Sprint(through(t, p, len(jobs), snapshotAt+1))
-	},
-	"fork": func(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job,
-		from *lockstep.Snapshot) string {
-		f := fork(
-			t, planner(t, s, jobs, lockstep.ContextLength), from, []int{1, 0, 1},
-			lockstep.Noise{Kind: lockstep.RouteNoise},
-		)
-		costs, lataccels := make([]float64, 3), make([]float64, 3)
-		if err := f.Roll(context.Background(), []float64{0.1, -0.2, 0.3}, costs,
-			lataccels); err != nil {
-			t.Fatal(err)
-		}
-		return fmt.Sprint(costs, lataccels)
-	},
-	"collect": func(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job,
-		_ *lockstep.Snapshot) string {
-		i := slices.IndexFunc(
-			jobs, func(j lockstep.Job) bool { _, ok := j.Policy.(*lockstep.Network); return ok },
-		)
-		e, err := s.Collect(context.Background(), jobs[i:i+1])
-		if err != nil {
-			t.Fatal(err)
-		}
-		observations := make([]float32, e.Steps(0)*lockstep.ObservationSize)
-		if err := s.Observe(e, nil, observations); err != nil {
-			t.Fatal(err)
-		}
-		return fmt.Sprint(
-			e.Results, e.Raw, e.Softplus, e.Reward, e.Lataccel, e.Action, observations,
-		)
-	},
 }
 
 // snapshotAt is a step behind the warm-up.
@@ -117,9 +48,23 @@ func TestOptions(t *testing.T) {
 			first, said := e.ForTest(t, common), said{}
 			said.add(t, e, first, common)
 			shot := snap(t, planner(t, first, jobs, snapshotAt))
+			through := func(t *testing.T, way string, s lockstep.Implementation) string {
+				all := make([]rolled, len(jobs))
+				text, err := ways[way](s, watched(jobs, all), lockstep.Options{
+					Shortcuts:  lockstep.CostOnly,
+					Trajectory: true,
+				}, shot)
+				if err != nil {
+					t.Fatal(way, err)
+				}
+				for _, r := range all {
+					text += fmt.Sprintln(r.steps)
+				}
+				return text
+			}
 			want := map[string]string{}
-			for name, entry := range entries {
-				want[name] = entry(t, first, jobs, shot)
+			for way := range ways {
+				want[way] = through(t, way, first)
 			}
 			for name, o := range options {
 				if _, err := f32.Named(o.Kernels); err != nil {
@@ -132,9 +77,13 @@ func TestOptions(t *testing.T) {
 				o.Model, o.Profile = common.Model, common.Profile
 				s := e.ForTest(t, o)
 				said.add(t, e, s, o)
-				for way, entry := range entries {
+				if s.Name() != first.Name() || s.Profile() != first.Profile() ||
+					s.About().Model != first.About().Model {
+					t.Errorf("%s: it is %s, %v, %s", name, s.Name(), s.Profile(), s.About().Model)
+				}
+				for way := range ways {
 					t.Run(name+"/"+way, func(t *testing.T) {
-						if got := entry(t, s, jobs, shot); got != want[way] {
+						if got := through(t, way, s); got != want[way] {
 							t.Errorf("it is %.200q, by default %.200q", got, want[way])
 						}
 					})
