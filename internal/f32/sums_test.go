@@ -53,6 +53,27 @@ func TestSums(t *testing.T) {
 			}
 		}
 	}
+	lanes := 0
+	for n := range uint32(1000) {
+		var e [Context]float32
+		var c [4]float32
+		plain := float32(0)
+		for i := range e {
+			e[i] = float32(1+(n*2654435761+uint32(i)*40503)%65521) / 7
+			c[i%4] += e[i]
+			plain += e[i]
+		}
+		want := (c[0] + c[1]) + (c[2] + c[3])
+		if got := sum4(&e); got != want {
+			t.Errorf("the sum of %v in four lanes is %v, want %v", e, got, want)
+		}
+		if want != plain {
+			lanes++
+		}
+	}
+	if lanes == 0 {
+		t.Error("sums in four lanes are those of one: they cannot tell")
+	}
 	y, x := make([]float32, 64), make([]float32, 64)
 	const shift = 0.25
 	for i := range x {

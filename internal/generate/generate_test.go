@@ -181,7 +181,8 @@ func TestWrite(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "routes")
 	var progress []int
 	opts := Options{
-		NumRoutes: 3, Seed: 1<<40 + 5, Progress: func(done int) { progress = append(progress, done) },
+		NumRoutes: 3, Seed: 1<<40 + 5,
+		Progress: func(done int) { progress = append(progress, done) },
 	}
 	if err := Write(t.Context(), dir, opts); err != nil {
 		t.Fatal(err)

@@ -481,16 +481,19 @@ func TestStructureWiring(t *testing.T) {
 		"a-(a-b)":          {sub("a", "b", "x"), sub("a", "x", "y")},
 		"a-b, left beside": {sub("a", "a", "x"), sub("a", "b", "y")},
 		"a-c":              {sub("a", "b", "x"), sub("a", "c", "y")},
+		"a-b alone":        {sub("a", "b", "y")},
+		"a-c alone":        {sub("a", "c", "y")},
 	} {
-		g := onnx.Graph{
-			Nodes:   nodes,
-			Inputs:  []onnx.Value{{Name: "a"}, {Name: "b"}},
-			Outputs: []onnx.Value{{Name: "y"}},
+		for _, outputs := range []string{"y", "a", "y a", "y b", "b y"} {
+			g := onnx.Graph{Nodes: nodes, Inputs: []onnx.Value{{Name: "a"}, {Name: "b"}}}
+			for _, output := range strings.Fields(outputs) {
+				g.Outputs = append(g.Outputs, onnx.Value{Name: output})
+			}
+			if other, ok := seen[g.Structure()]; ok {
+				t.Errorf("%s and %s have the same structure", name+" to "+outputs, other)
+			}
+			seen[g.Structure()] = name + " to " + outputs
 		}
-		if other, ok := seen[g.Structure()]; ok {
-			t.Errorf("%s and %s have the same structure", name, other)
-		}
-		seen[g.Structure()] = name
 	}
 }
 

@@ -115,7 +115,8 @@ func holdPairs(t *testing.T, f Functions) {
 
 // DecisivePairs are draws, with seeds beyond 32 bits, of which a first pair is just taken or not.
 func DecisivePairs() []Draw {
-	return []Draw{{[2]float32{3, 2}, 8941732621, 5, 100}, {[2]float32{3, 2}, 8975966115, 5, 100}}
+	sp := [2]float32{3, 2}
+	return []Draw{{sp, 8941732621, 5, 100}, {sp, 8975966115, 5, 100}}
 }
 
 // HoldProducts holds a network's products, (rows, 256) to (rows, 2), to the vectors': of

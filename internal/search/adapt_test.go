@@ -1,6 +1,7 @@
 package search
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -207,6 +208,22 @@ func TestLearn(t *testing.T) {
 		}
 		if better := g.learn(g.candidates(), objectives); better != c.better {
 			t.Errorf("of at least %d the better is %d, want %d", c.least, better, c.better)
+		}
+	}
+}
+
+// TestSeeded: each seed and each round has noise of its own, and the same again.
+func TestSeeded(t *testing.T) {
+	seen := map[string]string{}
+	for _, seed := range []uint64{0, 1, 1 << 32, 1<<32 + 1, 1 << 63} {
+		for round := range 3 {
+			s := &aiming{Aim: &Aim{Noise: lockstep.SeededNoise, Seeds: 3, Seed: seed}}
+			noise, name := fmt.Sprint(s.seeded(round)), fmt.Sprintf("round %d of %d", round, seed)
+			if other, taken := seen[noise]; taken || fmt.Sprint(s.seeded(round)) != noise {
+				t.Errorf("%s has the noise %s, and another time %v; so has %q", name, noise,
+					s.seeded(round), other)
+			}
+			seen[noise] = name
 		}
 	}
 }

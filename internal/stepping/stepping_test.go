@@ -89,7 +89,7 @@ func (e *toy) Result(i int) lockstep.Result {
 	return lockstep.Result{Costs: lockstep.Costs{Total: float64(i)}}
 }
 
-func (e *toy) Cost(i, step int) float64 { return float64(10*step + i) }
+func (e *toy) Cost(i, step int) float64 { return float64(10*step+i) + 0.1 }
 
 func (e *toy) Elsewhere() Elsewhere {
 	if e.there {
@@ -324,7 +324,7 @@ func bookedAt(step, i, end int, command float64) booked {
 	case want.failed:
 		want.lataccel, want.cost = math.NaN(), math.NaN()
 	case step >= lockstep.ControlStartIdx && !over:
-		want.cost = float64(10*step + i)
+		want.cost = float64(10*step+i) + 0.1
 	}
 	return want
 }
@@ -679,7 +679,7 @@ func TestOwn(t *testing.T) {
 		if got := s.Lataccel(i); got != r.Lataccel[last] {
 			t.Errorf("rollout %d is back at lataccel %v, want %v", i, got, r.Lataccel[last])
 		}
-		if got, want := s.Cost(i), float64(10*last+i); got != want {
+		if got, want := s.Cost(i), float64(10*last+i)+0.1; got != want {
 			t.Errorf("rollout %d is back where a step cost %v, want %v", i, got, want)
 		}
 	}
@@ -730,6 +730,29 @@ func TestNamesakes(t *testing.T) {
 // TestFailedRestored: a snapshot has no memory of a policy whose rollout has failed, and can be
 // restored.
 func TestFailedRestored(t *testing.T) {
+	// Whichever has failed: restored from before, it goes on, and its neighbour has no error of it.
+	for which := range 3 {
+		src := &source{fails: map[int]int{which: 22}}
+		s := src.reset(t, jobsOf(110, 110, 110))
+		begin := shotOf(t, s)
+		for s.Err(which) == nil {
+			now := make([]float64, 3)
+			if err := s.Step(t.Context(), now, now); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Restore(t.Context(), begin); err != nil || s.failed[which] != 0 {
+			t.Errorf("rollout %d: %v, and failed at %d", which, err, s.failed[which])
+		}
+		results, err := s.Results(t.Context())
+		for i, r := range results {
+			name := fmt.Sprintf("route r%d,", i)
+			if s.Err(i) != nil || !strings.HasPrefix(fmt.Sprint(r.Err), name) {
+				t.Errorf("rollout %d has failed with %v, and its result is %+v (%v)", i, s.Err(i),
+					r, err)
+			}
+		}
+	}
 	src := &source{fails: map[int]int{1: 22}}
 	s := src.reset(t, jobsOf(110, 110))
 	err := s.Roll(t.Context(), make([]float64, 2*5), make([]float64, 2), nil)
@@ -758,7 +781,7 @@ func TestCostWindow(t *testing.T) {
 		if err := s.Step(t.Context(), now, now); err != nil {
 			t.Fatal(err)
 		}
-		want := float64(10 * step)
+		want := float64(10*step) + 0.1
 		if step < 100 || step >= 500 {
 			want = 0
 		}
@@ -978,12 +1001,12 @@ func TestUnclosed(t *testing.T) {
 	s := src.reset(t, jobs)
 	src.last.leak = errToy
 	src.last.unclosed = map[int]error{}
-	for i := range 3 {
+	for i := range 4 {
 		src.last.unclosed[i] = fmt.Errorf("stuck %d", i)
 	}
 	err := s.Close()
 	want := errToy.Error() + "\ncontroller b does not close: stuck 0" +
-		"\ncontroller a does not close: stuck 1"
+		"\ncontroller a does not close: stuck 1\ncontroller c does not close: stuck 3"
 	if err == nil || err.Error() != want || !errors.Is(err, src.last.unclosed[1]) {
 		t.Errorf("%v, want %s", err, want)
 	}
