@@ -495,6 +495,19 @@ func TestStructureWiring(t *testing.T) {
 			seen[g.Structure()] = name + " to " + outputs
 		}
 	}
+	for bit := range 64 { // of an attribute
+		for name, a := range map[string]onnx.Attribute{
+			"an integer": {Int: 1 << bit}, "the last of integers": {Ints: []int64{1, 1 << bit}},
+		} {
+			n := sub("a", "b", "y")
+			n.Attributes = []onnx.Attribute{a}
+			g := onnx.Graph{Nodes: []onnx.Node{n}}
+			if other, ok := seen[g.Structure()]; ok {
+				t.Errorf("bit %d of %s and %s have the same structure", bit, name, other)
+			}
+			seen[g.Structure()] = fmt.Sprintf("bit %d of %s", bit, name)
+		}
+	}
 }
 
 // TestTruncated cuts the official model at many places. Where what is left is

@@ -101,7 +101,7 @@ func holdBeta(t *testing.T, f Functions) {
 	}
 }
 
-// holdPairs: whether a pair is taken can follow from a number's last bits. Each implementation gives
+// holdPairs: whether a pair is taken can follow from a number's last bits. Each implementation has
 // these variates, and TestCheng of package policies has them from the algorithm as it is printed;
 // with the second number as a float32 they are 0.8906599 and 0.51093394.
 func holdPairs(t *testing.T, f Functions) {
