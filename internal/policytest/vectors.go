@@ -102,10 +102,9 @@ func holdBeta(t *testing.T, f Functions) {
 }
 
 // holdPairs: whether a pair is taken can follow from a number's last bits. Each implementation has
-// these variates, and TestCheng of package policies has them from the algorithm as it is printed;
-// with the second number as a float32 they are 0.8906599 and 0.51093394.
+// these variates, and TestCheng of package policies has them from the algorithm as it is printed.
 func holdPairs(t *testing.T, f Functions) {
-	want := []float32{0.80969626, 0.92577183}
+	want := []float32{0.80969626, 0.92577183, 0.15882368, 0.34681767}
 	for i, got := range f.Beta(DecisivePairs()) {
 		if got != want[i] {
 			t.Errorf("variate %d, %+v: %v, want %v", i, DecisivePairs()[i], got, want[i])
@@ -113,10 +112,15 @@ func holdPairs(t *testing.T, f Functions) {
 	}
 }
 
-// DecisivePairs are draws, with seeds beyond 32 bits, of which a first pair is just taken or not.
+// DecisivePairs are draws, with seeds beyond 32 bits, whose first pair is taken, or not, by what a
+// float32 of something would not tell.
 func DecisivePairs() []Draw {
 	sp := [2]float32{3, 2}
-	return []Draw{{sp, 8941732621, 5, 100}, {sp, 8975966115, 5, 100}}
+	return []Draw{
+		{sp, 8941732621, 5, 100}, {sp, 8975966115, 5, 100}, // the second number
+		{sp, 17186100554, 5, 100}, // what is under the logarithm
+		{sp, 17232249815, 5, 100}, // the product of both
+	}
 }
 
 // HoldProducts holds a network's products, (rows, 256) to (rows, 2), to the vectors': of
