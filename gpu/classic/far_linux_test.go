@@ -64,3 +64,51 @@ func TestVast(t *testing.T) {
 		t.Errorf("device and host are asked for %d bytes, want %d", device.asks, need)
 	}
 }
+
+// TestFinal: what stands in each step's buffer of final observations goes up, since a step leaves
+// some of them alone.
+func TestFinal(t *testing.T) {
+	task, err := classic.Make("CartPole-v1", 3, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := uint64(1)
+	v := &vector{task: task, device: &driver.Ledger{Device: &vast{t: t}}}
+	var l launch
+	var record []classic.Transition
+	var want []float32
+	for k := range 4 {
+		final := make([]float32, 3*len(task.Observation))
+		for i := range final {
+			final[i] = float32(100*k + i)
+		}
+		record = append(record, classic.Transition{Final: final, Rewards: make([]float64, 3)})
+		want = append(want, final...)
+	}
+	asked := v.asked(&l, record, false)
+	uploaded, answered, err := v.place(
+		&l, classic.Policy{Uniform: &key}, asked, record, int64(len(record)))
+	if got := valuesOf[float32](v.answers.host[:4*len(want)]); err != nil || answered != 0 ||
+		uploaded < int64(4*len(want)) || !slices.Equal(got, want) {
+		t.Errorf("%d bytes go up, answers begin at %d, %v: %v, want %v", uploaded, answered, err, got,
+			want)
+	}
+}
+
+// placed is a device that is one of several.
+type placed struct {
+	driver.Device
+	info driver.Info
+}
+
+func (p placed) Info() driver.Info { return p.info }
+
+// TestPlace: where the arrays are is where their device is.
+func TestPlace(t *testing.T) {
+	for _, want := range []driver.Info{{Number: 3, Shared: true}, {Number: 2}} {
+		v := &vector{device: &driver.Ledger{Device: placed{info: want}}}
+		if number, shared := v.Place(); number != want.Number || shared != want.Shared {
+			t.Errorf("on device %d, shared %v, want %+v", number, shared, want)
+		}
+	}
+}
