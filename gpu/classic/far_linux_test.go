@@ -90,8 +90,8 @@ func TestFinal(t *testing.T) {
 		&l, classic.Policy{Uniform: &key}, asked, record, int64(len(record)))
 	if got := valuesOf[float32](v.answers.host[:4*len(want)]); err != nil || answered != 0 ||
 		uploaded < int64(4*len(want)) || !slices.Equal(got, want) {
-		t.Errorf("%d bytes go up, answers begin at %d, %v: %v, want %v", uploaded, answered, err, got,
-			want)
+		t.Errorf("%d bytes go up, answers begin at %d, %v: %v, want %v", uploaded, answered, err,
+			got, want)
 	}
 }
 
