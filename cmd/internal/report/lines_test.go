@@ -20,8 +20,8 @@ import (
 // what its results come to; one that was interrupted counts as neither.
 func TestLines(t *testing.T) {
 	results := []lockstep.Result{
-		{Costs: costs(1, 2)}, {Err: errors.New("it broke")}, {Costs: costs(3, math.NaN())},
-		{Costs: costs(5, 6)}, {Err: fmt.Errorf("so: %w", context.Canceled)},
+		{Costs: costs(1.1, 2.3)}, {Err: errors.New("it broke")}, {Costs: costs(3, math.NaN())},
+		{Costs: costs(5.7, 6.1)}, {Err: fmt.Errorf("so: %w", context.Canceled)},
 	}
 	const broke = "lockstep: it broke\n"
 	for _, c := range []struct {
@@ -30,13 +30,13 @@ func TestLines(t *testing.T) {
 		ends        [2]int // finished, failed
 		out, errors string
 	}{
-		{false, []string{"pid"}, [2]int{2, 2}, "a  lataccel_cost: 1.0, jerk_cost: 2.0, " +
-			"total_cost: 52.0\nc  lataccel_cost: 3.0, jerk_cost: nan, total_cost: nan\n\nAverage " +
-			"lataccel_cost: 2.0, average jerk_cost: 2.0, average total_cost: 52.0\n", broke},
+		{false, []string{"pid"}, [2]int{2, 2}, "a  lataccel_cost: 1.1, jerk_cost: 2.3, " +
+			"total_cost: 57.3\nc  lataccel_cost: 3.0, jerk_cost: nan, total_cost: nan\n\nAverage " +
+			"lataccel_cost: 2.05, average jerk_cost: 2.3, average total_cost: 57.3\n", broke},
 		{false, []string{"pid", "zero", "none"}, [2]int{3, 4},
-			"pid                           2 routes, average lataccel_cost: 2.0, average " +
-				"jerk_cost: 2.0, average total_cost: 52.0\nzero                          1 routes" +
-				", average lataccel_cost: 5.0, average jerk_cost: 6.0, average total_cost: 256.0\n",
+			"pid                           2 routes, average lataccel_cost: 2.05, average " +
+				"jerk_cost: 2.3, average total_cost: 57.3\nzero                          1 routes" +
+				", average lataccel_cost: 5.7, average jerk_cost: 6.1, average total_cost: 291.1\n",
 			broke},
 		{true, []string{"pid", "zero"}, [2]int{3, 3}, jsonLines, broke},
 	} {
@@ -66,18 +66,18 @@ func TestLines(t *testing.T) {
 func narrow(text string) string { return regexp.MustCompile(`: +`).ReplaceAllString(text, ": ") }
 
 const jsonLines = `{"route":"a","controller":"pid","engine":"batched",` +
-	`"lataccel_cost":1,"jerk_cost":2,"total_cost":52}
+	`"lataccel_cost":1.1,"jerk_cost":2.3,"total_cost":57.300000000000004}
 {"route":"b","controller":"pid","error":"it broke"}
 {"route":"c","controller":"pid","engine":"batched",` +
 	`"lataccel_cost":3,"jerk_cost":null,"total_cost":null}
 {"route":"d","controller":"pid","error":"torn"}
 {"controller":"pid","routes":2,"failed":2,"interrupted":0,` +
-	`"mean":{"lataccel_cost":2,"jerk_cost":2,"total_cost":52},SECONDS}
+	`"mean":{"lataccel_cost":2.05,"jerk_cost":2.3,"total_cost":57.300000000000004},SECONDS}
 {"route":"a","controller":"zero","engine":"batched",` +
-	`"lataccel_cost":5,"jerk_cost":6,"total_cost":256}
+	`"lataccel_cost":5.7,"jerk_cost":6.1,"total_cost":291.1}
 {"route":"d","controller":"zero","error":"torn"}
 {"controller":"zero","routes":1,"failed":1,"interrupted":2,` +
-	`"mean":{"lataccel_cost":5,"jerk_cost":6,"total_cost":256},SECONDS}
+	`"mean":{"lataccel_cost":5.7,"jerk_cost":6.1,"total_cost":291.1},SECONDS}
 `
 
 // TestWriteText: averages are over the routes that both controllers have finished.
