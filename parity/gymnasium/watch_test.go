@@ -186,6 +186,43 @@ func TestCountedEach(t *testing.T) {
 	}
 }
 
+// TestCountedWhich: what one of several environments went through counts once, whichever it is, and
+// what it went through before is its own.
+func TestCountedWhich(t *testing.T) {
+	count := func(text string, branch int) (n int) {
+		for _, part := range strings.Split(text, ", ") {
+			if word, ok := strings.CutPrefix(part, b.Classic()[branch].Name+" "); ok {
+				fmt.Sscan(word, &n)
+			}
+		}
+		return n
+	}
+	for k := range 3 {
+		row := func(rows int, x float64) []float64 {
+			all := make([]float64, 3*rows)
+			all[k] = x
+			return all
+		}
+		only, low := make([]bool, 3), make([]float32, 3)
+		only[k], low[k] = true, -2
+		wrapped := shown(t, "Acrobot-v1", "off", 3, seen{states: row(4, 3)},
+			seen{states: row(4, -0.5)}, seen{states: row(4, -0.6)})
+		forced := shown(t, "MountainCarContinuous-v0", "off", 3, seen{continuous: low})
+		ended := shown(t, "CartPole-v1", "off", 3, seen{terminated: only}, seen{}, seen{})
+		for what, c := range map[string][2]int{
+			"wraps":       {count(wrapped, b.AcrobotWrapped), 1},
+			"forced":      {count(forced, b.ForceLow), 1},
+			"not forced":  {count(forced, b.ForceHigh), 0},
+			"never reset": {count(ended, b.NeverReset), 2},
+			"terminated":  {count(ended, b.Terminated), 1},
+		} {
+			if c[0] != c[1] {
+				t.Errorf("environment %d, %s: counted %d times, want %d", k, what, c[0], c[1])
+			}
+		}
+	}
+}
+
 // TestCountedHidden: of each of several environments whose end its reset hides the own final
 // observation counts, and of the others the state.
 func TestCountedHidden(t *testing.T) {
