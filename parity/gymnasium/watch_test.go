@@ -203,21 +203,44 @@ func TestCountedWhich(t *testing.T) {
 			all[k] = x
 			return all
 		}
-		only, low := make([]bool, 3), make([]float32, 3)
-		only[k], low[k] = true, -2
+		only, others := make([]bool, 3), []bool{true, true, true}
+		low, high, both := make([]float32, 3), make([]float32, 3), []float32{-1, -1, -1}
+		only[k], others[k], low[k], high[k], both[k] = true, false, -2, 2, 1
 		wrapped := shown(t, "Acrobot-v1", "off", 3, seen{states: row(4, 3)},
 			seen{states: row(4, -0.5)}, seen{states: row(4, -0.6)})
 		forced := shown(t, "MountainCarContinuous-v0", "off", 3, seen{continuous: low})
+		pushed := shown(t, "MountainCarContinuous-v0", "off", 3, seen{continuous: high})
+		sides := shown(t, "MountainCarContinuous-v0", "off", 3, seen{continuous: both})
 		ended := shown(t, "CartPole-v1", "off", 3, seen{terminated: only}, seen{}, seen{})
+		either := shown(t, "CartPole-v1", "off", 3, seen{terminated: only, truncated: others})
 		for what, c := range map[string][2]int{
 			"wraps":       {count(wrapped, b.AcrobotWrapped), 1},
 			"forced":      {count(forced, b.ForceLow), 1},
 			"not forced":  {count(forced, b.ForceHigh), 0},
+			"pushed":      {count(pushed, b.ForceHigh), 1},
+			"not pushed":  {count(pushed, b.ForceLow), 0},
+			"both ways":   {min(count(sides, b.EveryAction), 1), 1},
+			"not both":    {count(either, b.TerminatedAndTruncated), 0},
 			"never reset": {count(ended, b.NeverReset), 2},
 			"terminated":  {count(ended, b.Terminated), 1},
 		} {
 			if c[0] != c[1] {
 				t.Errorf("environment %d, %s: counted %d times, want %d", k, what, c[0], c[1])
+			}
+		}
+	}
+}
+
+// TestElements: each environment has its name in each array.
+func TestElements(t *testing.T) {
+	task, err := classic.Make("CartPole-v1", 3, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, stage := range NewView(task).Stages {
+		for i, e := range stage.Elements {
+			if e.Name != fmt.Sprintf("environment %d", i) || e.Count != 1 {
+				t.Errorf("element %d of %s is %+v", i, stage.Name, e)
 			}
 		}
 	}
@@ -355,6 +378,12 @@ func TestSmaller(t *testing.T) {
 			func(*Episodes) bool { return true }, func(r *Episodes) {
 				r.Num, r.Seeds, r.Actions = 1, []int64{0}, []parity.Float{1, 1, 1, 2}
 			}, 2},
+		{"not the environment that differs", fewerEnvironments,
+			parity.Divergence{Index: 7, Element: "environment 1"},
+			func(r *Episodes) bool { return slices.Contains(r.Seeds, 4) },
+			func(r *Episodes) {
+				r.Num, r.Seeds, r.Actions = 1, []int64{4}, []parity.Float{0, 2, 1, 0}
+			}, 5},
 		{"a value of no environment", fewerEnvironments, parity.Divergence{Index: 4},
 			func(*Episodes) bool { return true }, func(r *Episodes) {
 				r.Num, r.Seeds, r.Actions = 1, []int64{6}, []parity.Float{2, 0, 1, 0}
@@ -379,6 +408,9 @@ func TestSmaller(t *testing.T) {
 		{"seeds", smallerSeeds, parity.Divergence{},
 			func(r *Episodes) bool { return r.Seeds[2] != 0 },
 			func(r *Episodes) { r.Seeds[0] = 0 }, 3},
+		{"the last seed", smallerSeeds, parity.Divergence{},
+			func(r *Episodes) bool { return r.Seeds[0] != 0 },
+			func(r *Episodes) { r.Seeds[2] = 0 }, 3},
 	} {
 		runs := 0
 		got, _, err := parity.Shrink(t.Context(), rollout(),
