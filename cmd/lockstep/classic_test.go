@@ -259,6 +259,8 @@ func TestRolloutEnvKept(t *testing.T) {
 	type result struct {
 		Rewards  []float64
 		Episodes int
+		Seconds  float64
+		Rate     float64 `json:"steps_per_second"`
 		Stats    struct {
 			Steps int     `json:"steps_computed"`
 			Step  float64 `json:"ns_per_step"`
@@ -270,6 +272,10 @@ func TestRolloutEnvKept(t *testing.T) {
 			t.Context(), with(with(pendulums, "--json", "--stats"), more...)...)
 		if err := json.Unmarshal([]byte(stdout), &r); status != exitOK || err != nil {
 			t.Fatalf("exit %d, %v: %s%s", status, err, stdout, stderr)
+		}
+		if rate := float64(r.Stats.Steps) / max(r.Seconds, 1e-9); r.Rate != rate {
+			t.Errorf("%v steps/s of %d steps that it computed in %v s", r.Rate, r.Stats.Steps,
+				r.Seconds)
 		}
 		return r
 	}

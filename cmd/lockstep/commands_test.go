@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -211,6 +213,58 @@ func TestBenchOwn(t *testing.T) {
 			t.Errorf("exit %d, %q is not in\n%s%s", status, want, stdout, stderr)
 		}
 		args = append(args, "--json")
+	}
+}
+
+// TestBenchJudged: each rollout of each measurement is held to the reference's, and what differs is
+// said beside the speeds; spreads are of all measurements.
+func TestBenchJudged(t *testing.T) {
+	var out strings.Builder
+	b := &bench{
+		env:   &environment{ctx: t.Context(), stdout: &stickyWriter{w: &out}},
+		jobs:  make([]lockstep.Job, 3),
+		truth: []lockstep.Costs{{Total: 1}, {Total: 2}, {Total: 3}},
+	}
+	calls := 0
+	for name, wrong := range map[string]int{"sound": 9, "late": 2, "always": 0} {
+		b.enter(name, 1, 3, func(jobs []lockstep.Job) ([]lockstep.Costs, error) {
+			costs := slices.Clone(b.truth[:len(jobs)])
+			if calls++; wrong == 0 || wrong == 2 && calls%3 == 0 { // in the last measurement alone
+				costs[2].Total = math.Nextafter(costs[2].Total, 4)
+			}
+			return costs, nil
+		})
+	}
+	for _, k := range b.Rows {
+		calls = 0
+		for range 3 {
+			if err := b.measure(k); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	b.tabulate()
+	b.print(&benchCommand{})
+	for _, k := range b.Rows {
+		n := map[string]int{"sound": 0, "late": 1, "always": 3}[k.Name]
+		want := fmt.Sprintf("DIFFERENT, %d of 9", n)
+		if n == 0 {
+			want = "equal, 9 of 9"
+		}
+		line := k.Name + out.String()[strings.Index(out.String(), "\n"+k.Name)+1+len(k.Name):]
+		line, _, _ = strings.Cut(line, "\n")
+		if k.Rollouts != 9 || k.Equal != 9-n || !strings.Contains(line, want) {
+			t.Errorf("%s: %d of %d are equal, and it says %q, want %s", k.Name, k.Equal, k.Rollouts,
+				line, want)
+		}
+	}
+	for want, x := range map[spread][]float64{
+		{2, 1, 3}: {3, 1, 2}, {2.5, 1, 4}: {4, 1, 2, 3}, {5, 5, 5}: {5}, {1.5, 1, 2}: {2, 1},
+	} {
+		given := slices.Clone(x)
+		if got := newSpread(x); *got != want || !slices.Equal(x, given) {
+			t.Errorf("of %v it is %v, want %v; they are %v now", given, *got, want, x)
+		}
 	}
 }
 

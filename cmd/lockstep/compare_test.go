@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	"lockstep"
+	"lockstep/cmd/internal/report"
 	"lockstep/engines"
 	"lockstep/internal/assets"
 	"lockstep/internal/assets/assetstest"
@@ -371,6 +372,50 @@ func TestCompareBadRoute(t *testing.T) {
 }
 
 // TestRace: demo counts the rollouts that an engine computes otherwise.
+// TestDifferences: each bit of each number of a rollout is one that can differ, wherever the rollout
+// stands; what failed for one alone differs, and what failed for both does not.
+func TestDifferences(t *testing.T) {
+	made := func() (runs []report.Run) {
+		for range 2 {
+			var run report.Run
+			for range 3 {
+				var r report.RouteResult
+				r.Costs = lockstep.Costs{Lataccel: 1, Jerk: 2, Total: 3}
+				r.Trajectory = &lockstep.Trajectory{
+					Lataccel: []float64{4, math.NaN(), 0}, Action: []float64{6, 7, 8},
+				}
+				run.Routes = append(run.Routes, r)
+			}
+			runs = append(runs, run)
+		}
+		return runs
+	}
+	flip := func(x *float64) { *x = math.Float64frombits(math.Float64bits(*x) ^ 1<<63) }
+	for name, change := range map[string]func(r *report.RouteResult){
+		"lataccel cost": func(r *report.RouteResult) { flip(&r.Costs.Lataccel) },
+		"jerk cost":     func(r *report.RouteResult) { flip(&r.Costs.Jerk) },
+		"total cost":    func(r *report.RouteResult) { flip(&r.Costs.Total) },
+		"first":         func(r *report.RouteResult) { flip(&r.Trajectory.Lataccel[0]) },
+		"last":          func(r *report.RouteResult) { flip(&r.Trajectory.Lataccel[2]) },
+		"first action":  func(r *report.RouteResult) { flip(&r.Trajectory.Action[0]) },
+		"last action":   func(r *report.RouteResult) { flip(&r.Trajectory.Action[2]) },
+		"failure":       func(r *report.RouteResult) { *r = report.RouteResult{}; r.Err = io.EOF },
+	} {
+		for k := range 2 {
+			for i := range 3 {
+				a, b := made(), made()
+				change(&a[k].Routes[i])
+				if n := differences(a, b) + differences(b, a); n != 2 {
+					t.Errorf("%s of rollout %d, %d differs, and is counted %d times", name, k, i, n)
+				}
+				if change(&b[k].Routes[i]); differences(a, b) != 0 {
+					t.Errorf("%s of rollout %d, %d is counted where both are the same", name, k, i)
+				}
+			}
+		}
+	}
+}
+
 func TestRace(t *testing.T) {
 	inputs := shortInputs(t)
 	ref, err := reference.New(inputs[1], reference.HostProfile())

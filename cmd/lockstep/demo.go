@@ -124,12 +124,15 @@ func (s *simulation) race(
 }
 
 // differences counts the rollouts of which a cost, a lateral acceleration or an
-// action differs in a bit.
+// action differs in a bit, or of which one failed. A route that could not be loaded is none.
 func differences(a, b []report.Run) int {
 	n := 0
 	for k := range a {
 		for i := range a[k].Routes {
 			x, y := a[k].Routes[i], b[k].Routes[i]
+			if x.Err != nil && y.Err != nil {
+				continue
+			}
 			if x.Err != nil || y.Err != nil || !sameCosts(x.Costs, y.Costs) ||
 				!same(x.Trajectory.Lataccel, y.Trajectory.Lataccel) ||
 				!same(x.Trajectory.Action, y.Trajectory.Action) {

@@ -235,6 +235,21 @@ def test_what_is_compared_is_left_as_it_was(sim, few, monkeypatch, tmp_path):
     assert model.predict is own
 
 
+def test_a_trace_of_another_profile(sim, few, tmp_path):
+    """Is compared by a simulator of that one alone."""
+    path = tmp_path / "mine.trace"
+    writer = lockstep.TraceWriter(
+        path,
+        lockstep._native.call("schema"),
+        profile="ort1.23-avx2-expU-sinfma-csvexact",
+        shortcuts=["stop_at_cost_end"],
+    )
+    writer.end(writer.begin([few.names[0], "pid"]), outcome=(1.0, 2.0, 3.0))
+    writer.close()
+    with pytest.raises(ValueError, match=r"mine\.trace has profile ort1\.23-avx2-expU.*make one"):
+        lockstep.compare(path, few)
+
+
 def test_a_simulator_may_write_into_what_it_is_given(sim, few):
     """And use its own arrays again."""
 

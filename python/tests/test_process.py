@@ -223,6 +223,17 @@ def test_the_environment_is_python_s_of_now(sim, tmp_path, monkeypatch):
         assert not lockstep.Simulator(engine="reference").model.startswith(str(tmp_path))
 
 
+def test_a_request_has_no_more_than_its_fields(sim):
+    """Which would be passed over."""
+    for call in (
+        lambda: lockstep._native.call("plan_size", noise="route", none=1),
+        lambda: lockstep._native.long_call("merge_shards", 0, out="x", none=1),
+        lambda: sim._handle.call("stats", none=1),
+    ):
+        with pytest.raises(ValueError, match='unknown field "none"'):
+            call()
+
+
 def test_threads_take_turns(sim, short_routes):
     """Rollouts that another thread advances are refused; closing them lets it finish its step."""
     many = short_routes[[0, 2] * 150]

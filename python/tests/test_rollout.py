@@ -542,6 +542,9 @@ def test_bad_routes(sim, tmp_path):
     assert [len(route) for route in left] == [120, 104]
     with pytest.raises(FileNotFoundError):
         sim.load(tmp_path / "nowhere")
+    for strict in (True, False):  # where none is left there is nothing to go on with
+        with pytest.raises(lockstep.RouteError, match="vEgo"):
+            sim.load(tmp_path / "00000.csv", strict=strict)
     with pytest.raises(TypeError, match="list"):
         sim.rollout([1, 2])
     with pytest.raises(IndexError):
