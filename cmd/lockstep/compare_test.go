@@ -372,8 +372,8 @@ func TestCompareBadRoute(t *testing.T) {
 }
 
 // TestRace: demo counts the rollouts that an engine computes otherwise.
-// TestDifferences: each bit of each number of a rollout is one that can differ, wherever the rollout
-// stands; what failed for one alone differs, and what failed for both does not.
+// TestDifferences: each bit of each number of a rollout is one that can differ, wherever the
+// rollout stands; what failed for one alone differs, and what failed for both does not.
 func TestDifferences(t *testing.T) {
 	made := func() (runs []report.Run) {
 		for range 2 {
