@@ -105,6 +105,12 @@ func TestAll(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %v", dir, got, err, want)
 		}
 	}
+	write(t, filepath.Join(root, "own", "c", "provenance.json"), "{")
+	for _, dir := range []string{".", "own", "own/c"} {
+		if sets, err := golden.All(filepath.Join(root, dir)); err == nil {
+			t.Errorf("%s: %d sets, though one cannot be read", dir, len(sets))
+		}
+	}
 	if sets, err := golden.All(filepath.Join(root, "none")); err == nil {
 		t.Errorf("no folder has the sets %v", sets)
 	}

@@ -247,7 +247,7 @@ func (c *comparison) put(step int, columns ...any) error {
 		if c.rows >= len(c.First) {
 			continue
 		}
-		if k >= len(c.First[c.rows]) {
+		if len(columns) != len(c.First[c.rows]) {
 			return fmt.Errorf(
 				"step %d has %d columns, %d were recorded", step, len(columns),
 				len(c.First[c.rows]),

@@ -2,12 +2,17 @@ package classic_test
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	family "lockstep/classic"
 	"lockstep/golden/classic"
+	"lockstep/internal/simtest"
 	reference "lockstep/reference/classic"
 )
 
@@ -30,11 +35,90 @@ func named(t *testing.T, names ...string) (found []classic.RecordedCase) {
 	return found
 }
 
+// closing is an engine that counts its vectors that are open.
+type closing struct {
+	family.Maker
+	open int
+}
+
+type closed struct {
+	family.Vector
+	of *closing
+}
+
+func (c *closing) Make(t family.Task) (family.Vector, error) {
+	v, err := c.Maker.Make(t)
+	c.open++
+	return closed{v, c}, err
+}
+
+func (c closed) Close() error { c.of.open--; return c.Vector.Close() }
+
+// longer makes a column longer.
+func longer(row [][]string, column int, text string) {
+	row[column] = append(slices.Clip(row[column]), text)
+}
+
+// TestNames: each recorded case has a name of its own, so that a test that fails says which it is.
+func TestNames(t *testing.T) {
+	all, err := classic.Goldens()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, c := range all {
+		if seen[c.Name()] {
+			t.Errorf("two cases are named %s", c.Name())
+		}
+		seen[c.Name()] = true
+	}
+}
+
+// TestRecorder: what Python complains of is told, and a word of a recording that is not known is
+// refused.
+func TestRecorder(t *testing.T) {
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("for want of sh, which stands for a Python")
+	}
+	script := filepath.Join(t.TempDir(), "record.sh")
+	for _, c := range []struct{ text, want string }{
+		{"echo no such module >&2; exit 3", script + ": exit status 3\nno such module"},
+		{"echo '{'", "unexpected end of JSON"},
+		{`echo '{"gymnasium": "1.3", "numpy": "2.4"}'`, ""},
+	} {
+		if err := os.WriteFile(script, []byte(c.text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		r, err := classic.Record(t.Context(), sh, script, nil)
+		if c.want != "" {
+			simtest.Refused(t, c.text, err, c.want)
+		} else if err != nil || r.Gymnasium != "1.3" || r.NumPy != "2.4" {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+	for _, text := range []string{`{"gymnazium": "1.3"}`, `{"cases": [{"hash": []}]}`} {
+		_, err := classic.Read(strings.NewReader(text))
+		simtest.Refused(t, text, err, "unknown field")
+	}
+}
+
 // TestDifferent: of what was answered otherwise the place is told, and a recording that lacks
 // something is none.
 func TestDifferent(t *testing.T) {
 	cases := named(t, "CartPole-v1/off/", "CartPole-v1/disabled/", "CartPole-v1/same-step/")
+	engine := &closing{Maker: reference.Reference{}}
 	for _, c := range cases {
+		for i := range c.Hashes { // the first and the last, too
+			changed := c
+			changed.Hashes = slices.Clone(c.Hashes)
+			changed.Hashes[i] = "0"
+			want := fmt.Sprintf("steps %d to %d differ", i*c.Every, (i+1)*c.Every-1)
+			simtest.Refused(t, c.Name(), changed.Compare(engine), want)
+		}
+		if engine.open != 0 {
+			t.Errorf("%s: %d vectors were left open", c.Name(), engine.open)
+		}
 		if err := c.Compare(reference.Reference{}); err != nil {
 			t.Errorf("%s: %v", c.Name(), err)
 		}
@@ -65,6 +149,12 @@ func TestDifferent(t *testing.T) {
 		}, "SHOWN"},
 		{func(c *classic.RecordedCase) { c.First[2] = c.First[2][:5] },
 			"step 2 has 6 columns, 5 were recorded"},
+		{func(c *classic.RecordedCase) { c.First[2] = append(slices.Clip(c.First[2]), nil) },
+			"step 2 has 6 columns, 7 were recorded"},
+		{func(c *classic.RecordedCase) { longer(c.First[2], 1, "1") }, "step 2, column 1: "},
+		{func(c *classic.RecordedCase) { longer(c.First[0], 0, "1") }, "step 0, column 0: "},
+		{func(c *classic.RecordedCase) { c.First[1][2] = c.First[1][2][:len(c.First[1][2])-1] },
+			"step 1, column 2: "},
 		{func(c *classic.RecordedCase) {
 			c.Bounds = map[string]float64{"low": 1, "high": 0}
 		}, "low"},

@@ -146,8 +146,12 @@ func TestDifference(t *testing.T) {
 func TestArchive(t *testing.T) {
 	all := map[string][]vectors.Vector{
 		"a": {
-			{Args: map[string]any{"x": []float32{1, 2}, "t": "one"}, Want: []int64{3}},
-			{Args: map[string]any{"x": []float32{}, "t": "two"}, Want: []int64{4, 5}},
+			{Args: map[string]any{"x": []float32{1, 2}, "t": "\t one", "lengths": []int64{1}},
+				Want: []int64{3}},
+			{Args: map[string]any{"x": []float32{}, "t": "", "lengths": []int64{}},
+				Want: []int64{4, 5}},
+			{Args: map[string]any{"x": []float32{3}, "t": "two  ", "lengths": []int64{7}},
+				Want: []int64{6}},
 		},
 		"b": {{Args: map[string]any{"y": []float64{0.1}}, Want: "three"}},
 	}
@@ -157,6 +161,13 @@ func TestArchive(t *testing.T) {
 	}
 	if got, err := vectors.Decode(data); err != nil || !reflect.DeepEqual(got, all) {
 		t.Errorf("%+v, %v, want %+v", got, err, all)
+	} else { // who makes an argument longer writes over no other
+		for _, v := range got["a"] {
+			_, _ = append(v.Float32s("x"), 9), append(v.Want.([]int64), 9)
+		}
+		if !reflect.DeepEqual(got, all) {
+			t.Errorf("with longer arguments %+v, want %+v", got, all)
+		}
 	}
 	for want, v := range map[string]vectors.Vector{
 		"array c/x has elements of type int":     {Args: map[string]any{"x": 1}, Want: "w"},

@@ -1,6 +1,7 @@
 package emulated
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -183,6 +184,51 @@ done`, flag, step))
 				t.Errorf("after a %s that failed: %v", step, err)
 			}
 		})
+	}
+}
+
+// TestApart: what was compiled otherwise is kept apart: by another version of the compiler, with
+// other flags, of a file of another name; and so is what its units compile to.
+func TestApart(t *testing.T) {
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	t.Setenv("HOME", cache)
+	compilers(t, `for a; do case "$last" in -o) echo made > "$a";; esac; last=$a; done`)
+	text, err := os.ReadFile(os.Getenv("CXX"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := &fstest.MapFile{Data: []byte("int x;")}
+	objects := func() int {
+		all, err := filepath.Glob(filepath.Join(cache, "*", "*", "objects", "*"))
+		if err != nil || len(all) == 0 {
+			t.Fatalf("no objects in the cache: %v", err)
+		}
+		return len(all)
+	}
+	seen := map[string]string{}
+	for _, c := range []struct {
+		name, version, file string
+		sanitize            bool
+		objects             int // that there are then
+	}{
+		{"the first", "one", "a.cpp", false, 1}, {"sanitized", "one", "a.cpp", true, 2},
+		{"another name", "one", "b.cpp", false, 2}, {"another compiler", "two", "a.cpp", false, 3},
+	} {
+		other := bytes.Replace(text, []byte("echo one"), []byte("echo "+c.version), 1)
+		if err := os.WriteFile(os.Getenv("CXX"), other, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		program, err := build(fstest.MapFS{c.file: source}, c.sanitize)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if was := seen[program]; was != "" {
+			t.Errorf("%s is the program of %s", c.name, was)
+		}
+		if seen[program] = c.name; objects() != c.objects {
+			t.Errorf("%s: %d objects are kept, want %d", c.name, objects(), c.objects)
+		}
 	}
 }
 
@@ -398,8 +444,10 @@ func TestUntranslated(t *testing.T) {
 		}},
 	}}
 	simtest.Refused(t, "no kernel", d.Launch("none", 1, 1, 0, nil), "has no kernel none")
-	simtest.Refused(t, "no header", d.Launch("k", 1, 1, 0, nil), "compiling kernel k: open "+
-		KernelHeader)
+	for range 2 { // the second time, too
+		simtest.Refused(t, "no header", d.Launch("k", 1, 1, 0, nil), "compiling kernel k: open "+
+			KernelHeader)
+	}
 	if len(d.queue) > 0 {
 		t.Errorf("%d commands are sent for kernels that there are not", len(d.queue))
 	}
@@ -439,5 +487,9 @@ func TestMarks(t *testing.T) {
 			t.Errorf("from %d to %d: %v, %v; want %v, known: %v", c.from, c.to, got, err, c.want,
 				c.known)
 		}
+	}
+	d.err = errors.New("lost")
+	if _, err := d.Elapsed(0, 1); err != d.err {
+		t.Errorf("of a device that is lost: %v", err)
 	}
 }

@@ -260,7 +260,12 @@ func TestLaunch(t *testing.T) {
 			begin := time.Now()
 			before, err := d.Mark()
 			must(t, err)
+			whole := append(argument, make([]byte, 64)...) // what lies behind it is the caller's
+			argument = whole[:len(argument)]
 			must(t, d.Launch("small_reverse", n/threads, threads, 8*threads, argument))
+			if behind := whole[len(argument):]; !bytes.Equal(behind, make([]byte, 64)) {
+				t.Errorf("behind the argument the launch has written %q", behind)
+			}
 			after, err := d.Mark()
 			must(t, err)
 			for i, got := range fetch(t, d, memory, n) {
@@ -309,6 +314,7 @@ func TestOrder(t *testing.T) {
 	for _, o := range []emulated.Options{
 		{}, {Order: emulated.Descending}, {Order: emulated.Shuffled, Seed: 1},
 		{Order: emulated.Shuffled, Seed: 2}, {Order: emulated.Shuffled, Seed: 1},
+		{Order: emulated.Shuffled, Seed: 1 + 1<<40},
 	} {
 		d := open(t, o)
 		memory, argument := words(t, d, n)
@@ -322,8 +328,8 @@ func TestOrder(t *testing.T) {
 		}
 		seen[string(text)]++
 	}
-	if len(seen) != 4 {
-		t.Errorf("%d orders, want 4: two seeds shuffle differently, one alike", len(seen))
+	if len(seen) != 5 {
+		t.Errorf("%d orders, want 5: three seeds shuffle differently, one alike", len(seen))
 	}
 	if _, err := emulated.Open(emulated.Options{Order: "sideways"}); err == nil ||
 		!strings.Contains(err.Error(), "sideways") {
@@ -344,6 +350,17 @@ func TestGivenUp(t *testing.T) {
 	}
 	if err := d.Upload(memory, []byte{1}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("afterwards: %v", err)
+	}
+
+	// Why it was given up is told.
+	d = open(t, emulated.Options{})
+	_, argument = words(t, d, 1)
+	must(t, d.Launch("small_hang", 1, 1, 0, argument))
+	enough := errors.New("enough")
+	stopped, stop := context.WithCancelCause(background())
+	stop(enough)
+	if err := d.Synchronize(stopped); !errors.Is(err, enough) {
+		t.Errorf("given up for a cause: %v", err)
 	}
 
 	// Closing does not wait either, and wakes those who do.
