@@ -95,7 +95,8 @@ var callNames = []string{
 var callEdges = []string{
 	"a batch whose first route ends first", "a batch whose first route ends last",
 	"a batch whose first route ends between", "in step: a batch whose first route ends first",
-	"in step: a batch whose first route ends last", "shown", "shown again after going back",
+	"in step: a batch whose first route ends last", "in step: sampled", "shown",
+	"shown again after going back",
 	"observed under a teacher", "more rollouts than a block", "controllers that do not close",
 }
 
@@ -316,6 +317,15 @@ func (h *history) native(route *lockstep.Route) lockstep.Policy {
 	).Draw(h.T, "native policy")
 }
 
+// sampled has a network sample its commands, perhaps, as a rollout of this number.
+func (h *history) sampled(j *lockstep.Job, id uint64) bool {
+	if _, ok := j.Policy.(*lockstep.Network); !ok || !rapid.Bool().Draw(h.T, "sampled") {
+		return false
+	}
+	j.Sampling = &lockstep.Sampling{Seed: rapid.Uint64Range(0, 3).Draw(h.T, "key"), ID: id}
+	return true
+}
+
 // unequal are jobs of one batch policy whose routes end at several steps, in any order.
 func (h *history) unequal(where string, shortcuts lockstep.Shortcuts) (jobs []lockstep.Job) {
 	policy := arbitrary.BatchPolicy().Draw(h.T, "batch policy")
@@ -385,12 +395,7 @@ func (h *history) simulate() {
 			h.cover("expected")
 			j.Expected = true
 		}
-		if _, ok := j.Policy.(*lockstep.Network); ok && rapid.Bool().Draw(h.T, "sampled") {
-			j.Sampling = &lockstep.Sampling{
-				Seed: rapid.Uint64Range(0, 3).Draw(h.T, "key"),
-				ID:   uint64(i),
-			}
-		}
+		h.sampled(j, uint64(i))
 		if taught {
 			j.Teacher, before[i] = shifted(teacher, i), shifted(teacher, i)
 		}
@@ -581,6 +586,9 @@ func (h *history) reset() {
 			)
 		case 1:
 			job.Expected = true
+		}
+		if h.sampled(&job, uint64(i)) {
+			h.cover("in step: sampled")
 		}
 		l.jobs = append(l.jobs, job)
 	}
@@ -1251,7 +1259,7 @@ func (f *fate) commanded(h *history, opts lockstep.Options) {
 		return // where it failed it stays
 	}
 	copy(f.commands, actions)
-	f.job.Policy = nil
+	f.job.Policy, f.job.Sampling = nil, nil
 }
 
 // draws are the fate's own before a step and others from it on.
