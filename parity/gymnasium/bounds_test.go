@@ -11,7 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/classic"
+	"lockstep/engines"
 	"lockstep/internal/simtest"
+	"lockstep/internal/want"
 )
 
 // TestBounds: a reset draws each number of a state between the bounds of that number, and of no
@@ -108,21 +110,47 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// TestWall: a mountain car that comes to the wall stops there, if it goes left; one that goes right
-// so slowly that it stays at the wall keeps its velocity. Where they begin, float32 and float64, is
-// around where the slope stops them.
-func TestWall(t *testing.T) {
+// eachOther tries every engine but the reference.
+func eachOther(t *testing.T, try func(t *testing.T, engine classic.Maker)) {
+	for _, e := range engines.Classic().Checked() {
+		if e.Name == "reference" {
+			continue
+		}
+		t.Run(e.Name, func(t *testing.T) {
+			made, err := e.New(2)
+			want.Skip(t, err)
+			try(t, made)
+		})
+	}
+}
+
+// eachCar tries both mountain cars, by both of NumPy's rules, at the first step and at the second,
+// from which on states are float32.
+func eachCar(
+	t *testing.T, try func(t *testing.T, name string, old bool, elapsed int32),
+) {
 	for _, name := range []string{"MountainCar-v0", "MountainCarContinuous-v0"} {
 		for _, old := range []bool{false, true} {
-			for elapsed := range 2 { // from the second step on states are float32
+			for elapsed := range int32(2) {
 				t.Run(fmt.Sprintf("%s/NumPy 1 %v/step %d", name, old, elapsed+1),
-					func(t *testing.T) { holdWall(t, name, old, int32(elapsed)) })
+					func(t *testing.T) { try(t, name, old, elapsed) })
 			}
 		}
 	}
 }
 
-func holdWall(t *testing.T, name string, old bool, elapsed int32) {
+// TestWall: a mountain car that comes to the wall stops there, if it goes left; one that goes right
+// so slowly that it stays at the wall keeps its velocity. Where they begin, float32 and float64, is
+// around where the slope stops them.
+func TestWall(t *testing.T) {
+	eachOther(t, func(t *testing.T, engine classic.Maker) {
+		eachCar(t, func(t *testing.T, name string, old bool, elapsed int32) {
+			holdWall(t, engine, name, old, elapsed)
+		})
+	})
+}
+
+func holdWall(t *testing.T, engine classic.Maker, name string, old bool, elapsed int32) {
 	const around, walls = 24, 2
 	task, err := classic.Make(name, walls*2*(2*around+1), nil)
 	must(t, err)
@@ -187,7 +215,7 @@ func holdWall(t *testing.T, name string, old bool, elapsed int32) {
 	if slow < 3 || stopped < 3 {
 		t.Errorf("at the wall %d cars go right, and %d stand", slow, stopped)
 	}
-	other, err := open(t, "batched").Make(task)
+	other, err := engine.Make(task)
 	must(t, err)
 	defer other.Close()
 	for what, got := range map[string][]float64{
@@ -212,27 +240,22 @@ func TestGoal(t *testing.T) {
 				float64(math.Nextafter32(float32(x), float32(to))))
 		}
 	}
-	for _, name := range []string{"MountainCar-v0", "MountainCarContinuous-v0"} {
-		for _, old := range []bool{false, true} {
-			for elapsed := range 2 { // from the second step on states are float32
-				t.Run(fmt.Sprintf("%s/NumPy 1 %v/step %d", name, old, elapsed+1),
-					func(t *testing.T) {
-						ended, all := 0, 0
-						for _, goal := range goals {
-							some, of := holdGoal(t, name, old, int32(elapsed), goal)
-							ended, all = ended+some, all+of
-						}
-						if ended == 0 || ended == all {
-							t.Errorf("%d of %d cars are at the goal", ended, all)
-						}
-					})
+	eachOther(t, func(t *testing.T, engine classic.Maker) {
+		eachCar(t, func(t *testing.T, name string, old bool, elapsed int32) {
+			ended, all := 0, 0
+			for _, goal := range goals {
+				some, of := holdGoal(t, engine, name, old, elapsed, goal)
+				ended, all = ended+some, all+of
 			}
-		}
-	}
+			if ended == 0 || ended == all {
+				t.Errorf("%d of %d cars are at the goal", ended, all)
+			}
+		})
+	})
 }
 
 func holdGoal(
-	t *testing.T, name string, old bool, elapsed int32, goal float64,
+	t *testing.T, engine classic.Maker, name string, old bool, elapsed int32, goal float64,
 ) (ended, all int) {
 	t.Helper()
 	speeds := []float64{0.0695, 0.07, 0.06, 0.0599, -0.0695, -0.07, 0, float64(float32(0.07))}
@@ -245,8 +268,8 @@ func holdGoal(
 		actions = classic.Actions{Discrete: slices.Repeat([]int32{2}, task.Num)}
 	}
 	var want classic.Transition
-	for _, engine := range []string{"reference", "batched"} {
-		v, err := open(t, engine).Make(task)
+	for _, maker := range []classic.Maker{open(t, "reference"), engine} {
+		v, err := maker.Make(task)
 		must(t, err)
 		defer v.Close()
 		must(t, v.Reset(classic.Reset{Seed: 1}))
@@ -258,7 +281,7 @@ func holdGoal(
 		must(t, v.Restore(s))
 		got := classic.NewTransition(task)
 		must(t, v.Step(actions, &got))
-		if engine == "reference" {
+		if maker.Name() == "reference" {
 			want = got
 			for _, done := range got.Terminated {
 				if all++; done {
@@ -272,7 +295,7 @@ func holdGoal(
 			simtest.Same("rewards", got.Rewards, want.Rewards),
 			simtest.Same("states", got.States, want.States),
 		); err != nil {
-			t.Errorf("%s, goal %v: %v", engine, goal, err)
+			t.Errorf("goal %v: %v", goal, err)
 		}
 	}
 	return ended, all
