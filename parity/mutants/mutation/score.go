@@ -153,7 +153,7 @@ func totals(ledger string) (string, error) {
 				fmt.Sprintf("%d of %d mutants killed (%.1f %%)", s.killed, s.judged, share))
 		case s.judged > 0:
 			parts = append(parts,
-				fmt.Sprintf("%s: %d of %d (%.1f %%)", families[i], s.killed, s.judged, share))
+				fmt.Sprintf("%s: %.1f %% of %d", families[i], share, s.judged))
 		}
 	}
 	return strings.Join(parts, "; ") + ".", nil

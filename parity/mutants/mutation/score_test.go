@@ -224,7 +224,7 @@ func TestTotals(t *testing.T) {
 	table = enter(table, "a (confusions)", "c", 1, &score{mutants: 8, judged: 4, killed: 1})
 	table = enter(table, "a (omissions)", "c", 1, &score{mutants: 2, judged: 2, killed: 1})
 	if got, err := totals(table); err != nil || got != "7 of 10 mutants killed "+
-		"(70.0 %); omissions: 1 of 2 (50.0 %); confusions: 1 of 4 (25.0 %)." {
+		"(70.0 %); omissions: 50.0 % of 2; confusions: 25.0 % of 4." {
 		t.Errorf("of three families: %q, %v", got, err)
 	}
 }

@@ -172,18 +172,16 @@ def enter(name: str, row: str) -> None:
         if re.match(r"\| [^-p|][^|]*\|", line) or re.match(r"\| p(?!ackage )", line)
     ]
 
-    def killed_of(chosen: list[list[str]]) -> tuple[str, str]:
-        numbers = [[int(c) for c in cells[5:8]] for cells in chosen]
+    def sums(ending: str) -> tuple[int, int, float]:
+        numbers = [[int(c) for c in cells[5:8]] for cells in rows if re.search(ending, cells[1])]
         judged, killed = sum(j - e for j, _, e in numbers), sum(k for _, k, _ in numbers)
-        return f"{killed} of {judged}", f"({100 * killed / judged:.1f} %)"
+        return killed, judged, 100 * killed / max(1, judged)
 
     # As parity/mutants/mutation says it: families of operators but the first are apart.
-    parts = ["{} mutants killed {}"]
-    families = [[cells for cells in rows if not re.search(r" \((omis|confu)sions\) $", cells[1])]]
+    killed, judged, share = sums(r"(?<!omissions\))(?<!confusions\)) $")
+    total = f"{killed} of {judged} mutants killed ({share:.1f} %)"
     for family in ("omissions", "confusions"):
-        if own := [cells for cells in rows if cells[1].endswith(f" ({family}) ")]:
-            parts.append(family + ": {} {}")
-            families.append(own)
-    total = "; ".join(p.format(*killed_of(f)) for p, f in zip(parts, families, strict=True))
+        _, judged, share = sums(rf" \({family}\) $")
+        total += f"; {family}: {share:.1f} % of {judged}" if judged else ""
     total += "."
     README.write_text(re.sub(r"(?m)^\d+ of \d+ mutants killed .*$", total, README.read_text()))
