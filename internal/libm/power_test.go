@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -30,6 +31,47 @@ func TestPow2Small(t *testing.T) {
 	}
 	if differ > 200 { // one in a thousand of others
 		t.Errorf("%d of 20000 squares are not the exact ones rounded", differ)
+	}
+}
+
+// TestPowEdges: squares of which glibc's last bit is another when a term is a float32.
+func TestPowEdges(t *testing.T) {
+	for x, want := range map[float64]float64{
+		0x1.5e80e9222d264p+294: 0x1.dfe4be6369f0fp+588,
+		0x1.248c79bab2deep-507: 0x1.4e50c2c746222p-1014,
+		0x1.e070f8f1fa823p-512: 0x1.c2d3ebb3189cap-1023,
+	} {
+		if got := Pow2(x); got != want || Pow2(-x) != want {
+			t.Errorf("the square of %x is %x, glibc has %x", x, got, want)
+		}
+	}
+}
+
+// TestTables: who writes to the tables that are handed out writes to copies.
+func TestTables(t *testing.T) {
+	tables := func() (all [][]uint64) {
+		for _, floats := range [][]float64{TwoOverPi(), SinCosTable()} {
+			var bits []uint64
+			for _, x := range floats {
+				bits = append(bits, math.Float64bits(x))
+			}
+			all = append(all, bits)
+		}
+		log, exp, log2f, exp2f := PowTables()
+		return append(all, log, exp, log2f, exp2f)
+	}
+	before := tables()
+	for _, floats := range [][]float64{TwoOverPi(), SinCosTable()} {
+		floats[0]++
+	}
+	log, exp, log2f, exp2f := PowTables()
+	for _, bits := range [][]uint64{log, exp, log2f, exp2f} {
+		bits[0]++
+	}
+	for i, table := range tables() {
+		if !slices.Equal(table, before[i]) {
+			t.Errorf("table %d is %x, before %x", i, table[0], before[i][0])
+		}
 	}
 }
 
