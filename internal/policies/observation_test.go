@@ -185,6 +185,27 @@ func TestObserve(t *testing.T) {
 	}
 }
 
+// TestObserveNaN: what is seen and is NaN is an error of its own rollout and step.
+func TestObserveNaN(t *testing.T) {
+	random := rand.New(rand.NewPCG(6, 6))
+	var jobs []lockstep.Job
+	for i := range 3 {
+		r := randomRoute(random, lockstep.ControlStartIdx+3)
+		r.Name = fmt.Sprint("r", i)
+		jobs = append(jobs, lockstep.Job{Route: r, Policy: &lockstep.Network{Name: "n"}})
+	}
+	e, err := lockstep.NewExperience(jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Lataccel[lockstep.ExperienceSteps] = math.NaN() // of rollout 1, which the next step sees
+	const want = "route r1, controller n, step 101: observation[1] (lataccel) is NaN"
+	err = Observe(e, nil, make([]float32, 9*lockstep.ObservationSize))
+	if err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
 // orders are places of collected rollouts, about each step from which on something is another: a
 // few, as many as there are rollouts, and more.
 func orders(e *lockstep.Experience, random *rand.Rand) map[string][]lockstep.Place {
