@@ -46,12 +46,27 @@ func TestLogits(t *testing.T) {
 	if err := simtest.Same("logits of the last position", last, want); err != nil {
 		t.Error(err)
 	}
+	// A lataccel that is NaN has no token, from the first step on that looks at it.
+	taught := job
+	taught.Observe, taught.Route = nil, route.First(lockstep.ControlStartIdx+20)
+	taught.Teacher = &lockstep.Trajectory{
+		Lataccel: slices.Clone(taught.Route.TargetLataccel),
+		Action:   make([]float64, taught.Route.Len()),
+	}
+	taught.Teacher.Lataccel[lockstep.ControlStartIdx+5] = math.NaN()
+	for _, r := range s.Simulate(t.Context(), []lockstep.Job{taught},
+		lockstep.Options{Shortcuts: lockstep.FullTrajectory}) {
+		if r.Err == nil || !strings.HasSuffix(r.Err.Error(), "106: lataccel NaN has no token") {
+			t.Errorf("a teacher whose lataccel is NaN: %v", r.Err)
+		}
+	}
 	const sizes, tokenRange = "want 20480, 80 and 20", "want 0 to 1023"
-	with := func(token int64) []int64 {
+	at := func(position int, token int64) []int64 {
 		all := slices.Clone(tokens)
-		all[7] = token
+		all[position] = token
 		return all
 	}
+	with := func(token int64) []int64 { return at(7, token) }
 	for _, c := range []struct {
 		name           string
 		logits, states []float32
@@ -65,6 +80,8 @@ func TestLogits(t *testing.T) {
 			"token -1 at position 7, " + tokenRange},
 		{"beyond the last", logits, states, with(1024), "token 1024 at position 7, " + tokenRange},
 		{"the least there is", logits, states, with(math.MinInt64), tokenRange},
+		{"the first of them", logits, states, at(0, 1024), "1024 at position 0, " + tokenRange},
+		{"the last of them", logits, states, at(19, 1024), "1024 at position 19, " + tokenRange},
 		{"the first token", logits, states, with(0), ""},
 		{"the last token", logits, states, with(1023), ""},
 	} {

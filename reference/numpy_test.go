@@ -237,9 +237,12 @@ func TestMeanCostsOrder(t *testing.T) {
 func TestMeanCosts(t *testing.T) {
 	nan := math.NaN()
 	got := MeanCosts(
-		[]lockstep.Costs{{Lataccel: 1, Jerk: 2, Total: 52}, {Lataccel: 3, Jerk: nan, Total: nan}},
+		[]lockstep.Costs{
+			{Lataccel: 1.1, Jerk: 2.1, Total: 52.1}, {Lataccel: 3.3, Jerk: nan, Total: nan},
+		},
 	)
-	if want := (lockstep.Costs{Lataccel: 2, Jerk: 2, Total: 52}); got != want {
+	want := lockstep.Costs{Lataccel: sum([]float64{1.1, 3.3}) / 2, Jerk: 2.1, Total: 52.1}
+	if got != want {
 		t.Errorf("got %v, want %v: NaN is left out", got, want)
 	}
 }
