@@ -146,7 +146,11 @@ func TestDifferOutcome(t *testing.T) {
 		{[]float64{1}, []float64{1, nan}, -1},
 		{nil, []float64{nan}, -1},
 	} {
-		want, got := fmt.Sprint(c.want), fmt.Sprint(c.got)
+		bits := func() string {
+			return fmt.Sprintf("%x", schema.Bytes(c.want)) +
+				fmt.Sprintf(" %x", schema.Bytes(c.got))
+		}
+		want, got, was := fmt.Sprint(c.want), fmt.Sprint(c.got), bits()
 		d := DifferOutcome(s, c.want, c.got)
 		switch {
 		case c.index == -2 && d != nil:
@@ -156,7 +160,7 @@ func TestDifferOutcome(t *testing.T) {
 				c.index >= 0 && d.Element != s.Outcome.Elements[c.index]):
 			t.Errorf("%s and %s: %+v, want a difference at %d", want, got, d, c.index)
 		}
-		if fmt.Sprint(c.want) != want || fmt.Sprint(c.got) != got {
+		if bits() != was {
 			t.Errorf("%s and %s are %v and %v afterwards", want, got, c.want, c.got)
 		}
 		if end, failed := (End{Outcome: c.want}), (End{Outcome: c.got}); (Differs(

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -66,11 +67,56 @@ func TestNear(t *testing.T) {
 	for _, c := range []struct{ draw, before, at, want float64 }{
 		{0.5, 0.4, 0.7, 0.4}, {0.5, 0.2, 0.6, 0.6}, {0.5, 0.25, 0.75, 0.75}, {0.5, 0.5, 0.5, 0.5},
 		{0.5, 0.75, 0.375, 0.375},
+		// What 32 bits do not tell apart.
+		{0.5, 0.25 + 0x1p-40, 0.75, 0.25 + 0x1p-40}, {0.5, 0.25, 0.75 + 0x1p-40, 0.25},
+		{0.5, 0.25, 0.75 - 0x1p-40, 0.75 - 0x1p-40},
 	} {
 		if got := Near(c.draw, c.before, c.at); got != c.want {
 			t.Errorf("of %v and %v the nearer to %v is %v, want %v", c.before, c.at, c.draw, got,
 				c.want)
 		}
+	}
+}
+
+// TestChanged: what the differences did to an outcome is told with all bits.
+func TestChanged(t *testing.T) {
+	s := &schema.Schema{Outcome: schema.Outcome{Name: "costs", Elements: []string{"a", "b"}}}
+	want, got := []float64{1.1, 2.3}, []float64{1.1, 2.3 + 0x1p-40}
+	for k := range 2 {
+		p := &pairing{c: &comparison{family: &Family{Schema: s}}}
+		p.changed(want, got)
+		if len(p.Effects) != 1 {
+			t.Fatalf("%d effects of one number that is another", len(p.Effects))
+		}
+		if e := p.Effects[0]; e.Stage != "costs b" || e.Step != -1 ||
+			float64(*e.Want) != want[1] || float64(*e.Got) != got[1] ||
+			float64(e.Apart) != math.Abs(want[1]-got[1]) {
+			t.Errorf("%d: %+v, %v for %v", k, e, *e.Got, *e.Want)
+		}
+		want, got = got, want
+	}
+}
+
+// TestLines: lines have each number with all bits, as far as no step is lacking.
+func TestLines(t *testing.T) {
+	s := &schema.Schema{First: 5, Stages: []schema.Stage{{Name: "x", Type: "float64"}}}
+	var sides [2]*schema.Digests
+	for side := range sides {
+		sides[side] = &schema.Digests{}
+		for k := range 3 {
+			step := s.NewStep()
+			step.Index, step.Has = 5+k+k/2*side, 1
+			step.Bits[0] = math.Float64bits(0.1 * float64(k+side))
+			sides[side].Append(step)
+		}
+	}
+	got := (&Family{Schema: s}).Lines(sides, "x")
+	want := []Line{
+		{Name: "wanted", Values: []Float{0, 0.1, Float(0.1 * float64(2))}},
+		{Name: "got", Values: []Float{0.1, Float(0.1 * float64(2))}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 
@@ -84,6 +130,12 @@ func TestAdding(t *testing.T) {
 	}
 	if got, want := e.String(), "x from step 4 on, at 2 steps, by up to 2"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+	for _, c := range [][2]float64{{1, 1 + 0x1p-40}, {1 + 0x1p-40, 1}} { // 32 bits hold neither
+		e := Effect{Stage: "x"}
+		if e.add(4, c[0], c[1]); e.Apart != 0x1p-40 {
+			t.Errorf("%x and %x are %x apart", c[0], c[1], float64(e.Apart))
+		}
 	}
 	one, two := Float(1), Float(2)
 	for want, e := range map[string]Effect{

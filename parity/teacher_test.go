@@ -25,7 +25,7 @@ func taughtStep(index int, has schema.StageSet) *schema.Step {
 	x := float64(index)
 	s.Index, s.Has = index, has
 	s.Data[0], s.Data[1] = schema.Bytes([]float64{-x}), schema.Bytes([]float64{x, x / 2})
-	s.Bits[2] = uint64(10 * index)
+	s.Bits[2] = uint64(1<<40 + 10*index) // of more than 32 bits
 	return s
 }
 
@@ -44,7 +44,7 @@ func TestTeacher(t *testing.T) {
 		t.Error(err)
 	}
 	if err := simtest.Same("number", Taught[int64](teacher, "number"),
-		[]int64{50, 60, 70}); err != nil {
+		[]int64{1<<40 + 50, 1<<40 + 60, 1<<40 + 70}); err != nil {
 		t.Error(err)
 	}
 	if got := Taught[float64](nil, "pair"); got != nil {
