@@ -91,13 +91,28 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// TestExposed: each number of a step is exposed with all bits.
+func TestExposed(t *testing.T) {
+	got := exposed(&lockstep.Step{
+		Action: 1.1, Draw: 1.2, Prediction: 1.3, Lataccel: 1.4, Raw: 1.5 + 0x1p-40,
+		Actor: []float32{1, 2}, Probs: []float32{1}, CDF: []float64{1},
+	})
+	for stage, want := range map[string]float64{
+		Action: 1.1, Draw: 1.2, Prediction: 1.3, Lataccel: 1.4, Raw: 1.5 + 0x1p-40,
+	} {
+		if x := math.Float64frombits(got.Bits[view.Index(stage)]); x != want {
+			t.Errorf("%s is %x, want %x", stage, x, want)
+		}
+	}
+}
+
 // TestHardBatched: each route is answered by its own numbers, and one that does not run by none.
 func TestHardBatched(t *testing.T) {
 	const n = 3
 	s := lockstep.NewBatchStep(n)
 	want := make([]float64, n)
 	for i := range n {
-		x := float64(i + 1)
+		x := float64(i+1) / 3 // which 32 bits do not hold
 		s.Running[i], s.Steer[i], want[i] = i != 1, 9, 9
 		s.TargetLataccel[i], s.CurrentLataccel[i] = x, math.Sqrt(x)
 		s.State[i] = lockstep.State{RollLataccel: 10 * x, VEgo: 20 * x, AEgo: 40 * x}
@@ -105,6 +120,10 @@ func TestHardBatched(t *testing.T) {
 		if s.Running[i] {
 			want[i] = hardAnswer(x, math.Sqrt(x), s.State[i], s.Plan[i])
 		}
+	}
+	got := (hardController{}).Update(1/3.0, math.Sqrt(1/3.0), s.State[0], s.Plan[0])
+	if got != want[0] {
+		t.Errorf("one route is answered %v, want %v", got, want[0])
 	}
 	if err := (hardBatched{}).Update(s); err != nil || !slices.Equal(s.Steer, want) {
 		t.Errorf("answers %v, %v, want %v", s.Steer, err, want)

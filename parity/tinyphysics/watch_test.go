@@ -342,14 +342,15 @@ func TestNearest(t *testing.T) {
 	for i := range edges {
 		edges[i] = float64(i+1) / 1024
 	}
+	third := edges[0] / 3
 	for i, c := range []struct {
 		token    int64
 		draw     float64
 		step     int // of the nearest so far
 		distance float64
 	}{
-		{512, 0.5 + 0.25/1024, 200, 0.25 / 1024},
-		{513, edges[513] - 0.25/1024, 200, 0.25 / 1024},
+		{512, 0.5 + third, 200, 0.5 + third - 0.5}, // 32 bits do not hold it
+		{513, edges[513] - 0.4/1024, 200, 0.5 + third - 0.5},
 		{514, edges[514] - 0.125/1024, 202, 0.125 / 1024},
 		{0, edges[0] - 0.0625/1024, 203, 0.0625 / 1024},
 		{0, 0, 203, 0.0625 / 1024},
