@@ -11,7 +11,8 @@ import (
 )
 
 // leftovers are what commands have left behind of which nobody was told: temporary files, and
-// processes of Python controllers, which Linux lists. TestMain fails of them.
+// processes of Python controllers, which Linux lists; and complaints on standard output. TestMain
+// fails of them.
 var leftovers struct {
 	sync.Mutex
 	running, begun int // commands in this process

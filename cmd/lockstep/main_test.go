@@ -47,6 +47,14 @@ func lockstepRun(ctx context.Context, args ...string) (status int, stdout, stder
 	status = watched(args, func() int { return run(ctx, args, &stickyWriter{w: &out}, &errs) })
 	errs.Lock()
 	defer errs.Unlock()
+	for line := range strings.Lines(out.String()) {
+		if strings.HasPrefix(line, "lockstep: ") { // as what is said on standard error begins
+			leftovers.Lock()
+			leftovers.found = append(leftovers.found,
+				fmt.Sprintf("%q has on standard output %q", args, line))
+			leftovers.Unlock()
+		}
+	}
 	return status, out.String(), errs.text.String()
 }
 

@@ -161,6 +161,27 @@ func TestEvalTold(t *testing.T) {
 	}
 }
 
+// TestEvalFailing: which rollout fails is said on standard error, for each controller, and the
+// averages are of the other routes.
+func TestEvalFailing(t *testing.T) {
+	data := shortRoutes(t, 3)
+	shortRoute(t, filepath.Join(data, "g00001.csv"), 104, // with which no network gets along
+		func(text string) string { return strings.ReplaceAll(text, ",30,", ",1e300,") })
+	out := newTold(t, data)
+	told := out.run(t, exitUsage, "eval", "--test_controller", "zero", "--report",
+		filepath.Join(t.TempDir(), "report.html"))
+	for _, controller := range []string{"zero", "pid"} {
+		if want := "lockstep: route g00001, controller " + controller + ","; strings.Count(
+			out.stderr, want) != 1 {
+			t.Errorf("%s, want once %s", out.stderr, want)
+		}
+	}
+	if n := strings.Count(told, " 1 routes, average"); n != 2 ||
+		strings.Contains(told, "lockstep:") {
+		t.Errorf("%swant two averages of one route, and no more", told)
+	}
+}
+
 // losing is an engine that loses the rollouts of one route.
 type losing struct {
 	lockstep.Implementation

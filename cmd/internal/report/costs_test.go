@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -357,5 +358,18 @@ func TestCell(t *testing.T) {
 		if got := cell(text); got != want {
 			t.Errorf("%q becomes %q, want %q", text, got, want)
 		}
+	}
+	// Whatever text a table has may begin so.
+	run := Run{Controller: "=1", Routes: []RouteResult{
+		{Name: "=2", Result: lockstep.Result{Err: errors.New("=3")}},
+	}}
+	path := filepath.Join(t.TempDir(), "costs.csv")
+	err := WriteCSV(path, CostTable{Runs: []RoleRun{{Test, run}}})
+	text, e := os.ReadFile(path)
+	if err := errors.Join(err, e); err != nil {
+		t.Fatal(err)
+	}
+	if want := "test,'=1,'=2,,,,'=3\n"; !strings.HasSuffix(string(text), want) {
+		t.Errorf("%s ends with no %s", text, want)
 	}
 }

@@ -216,7 +216,18 @@ func TestHere(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer o.Close()
+	o.inputs.Python, o.inputs.Engine = "this machine's", "auto"
 	dir := planAgain(t, o)
+	written, err := readRecord[Inputs](filepath.Join(dir, inputsName), "inputs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := o.inputs // but for what another machine has elsewhere, or would choose otherwise
+	want.Python, want.Engine = "", "batched"
+	if !reflect.DeepEqual(*written, want) {
+		t.Errorf("%+v is written, want %+v", *written, want)
+	}
+	o.inputs.Python = ""
 	scripted := o.inputs
 	scripted.Controllers = []string{other + ".py"}
 	type elsewhere struct {

@@ -1,6 +1,8 @@
 package runs
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -240,6 +242,28 @@ func TestBars(t *testing.T) {
 	} {
 		if got := bars(c.values); got != c.want {
 			t.Errorf("%v: %q, want %q", c.values, got, c.want)
+		}
+	}
+}
+
+// TestErrorTexts: why a rollout failed is kept as it was said, to the byte, but for what no UTF-8
+// has and what is beyond the longest.
+func TestErrorTexts(t *testing.T) {
+	long := strings.Repeat("é", maxError)
+	for text, want := range map[string]string{ // as it was said, where nothing is
+		" a\n": "", "\tb ": "", "<&>\u2028\x00\"\\": "", "a\xffb": "a\ufffdb",
+		long: long[:maxError], "x" + long: "x" + long[:maxError-2] + "\ufffd",
+	} {
+		want = cmp.Or(want, text)
+		r := NewResult(3, lockstep.Result{Err: errors.New(text)})
+		line := appendLine(nil, "k", r, 7)
+		kept, _, err := parseLine(line[:len(line)-1], "k", 4)
+		if err != nil || r.Err != want || kept.Err != want || kept.Result().Err.Error() != want {
+			t.Errorf("%.20q is kept as %.20q and %.20q, %v; want %.20q", text, r.Err, kept.Err, err,
+				want)
+		}
+		if len(line) > maxLine {
+			t.Errorf("%.20q: a line of %d bytes", text, len(line))
 		}
 	}
 }
