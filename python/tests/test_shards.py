@@ -129,6 +129,14 @@ def test_a_plan_tells_what_a_simulator_tells(sim, tmp_path, data, monkeypatch):
     assert told[0] == told[1]
 
 
+def test_all_that_is_wrong_is_told(tmp_path, data):
+    """Parts that are missing, and files that are wrong, at once."""
+    make(tmp_path, data)
+    (tmp_path / "shards" / "000003-0.shard").write_text("no shard")
+    with pytest.raises(lockstep.SimulationError, match=r"000003-0\.shard: .*; 5 of 5 shards are"):
+        _ = shards.merge(tmp_path).result
+
+
 def test_broken_machine(tmp_path, data, serial):
     make(tmp_path, data)
     files = [Path(shards.run(tmp_path, i)) for i in range(5)]

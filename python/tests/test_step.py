@@ -387,6 +387,32 @@ def test_stats(short_routes, tmp_path):
         assert grown == {"routes": 2, "rollouts": 9, "steps": 9 * 84}
 
 
+def test_bounds_of_seeds(sim, short_routes, tmp_path):
+    """The last of a range is in it, and the next is refused, on both sides."""
+    network = lockstep.Network([np.zeros((2, 256))], [np.zeros(2)])
+    route = short_routes[:1]
+    rollouts = sim.reset(route)
+    begin = rollouts.snapshot()
+    envs = gymnasium.make_vec("lockstep/CartPole-v1", num_envs=1)
+    envs.reset(seed=1)
+    perceptron = lockstep.classic.Network
+    for call, most in [
+        (lambda seed: begin.fork([0], "seeded", [seed]), 2**32 - 1),
+        (lambda seed: sim.collect(network, route, 1, seed=seed), 2**64 - 1),
+        (lambda seed: lockstep.tune(route, "pid", 8, 1, seed=seed), 2**64 - 1),
+        (lambda seed: lockstep.plan(route, noise="expected", rounds=1, seed=seed), 2**64 - 1),
+        (lambda seed: lockstep.generate(tmp_path / str(seed), 1, seed), 2**64 - 1),
+        (lambda seed: envs.run(1, seed=seed), 2**64 - 1),
+        (lambda seed: envs.run(1, perceptron([[[0.0] * 4] * 2], [[0, 0]], [1], seed)), 2**64 - 1),
+        (lambda seed: envs.reset(seed=seed), 2**63 - 1),
+    ]:
+        call(0)
+        call(most)
+        for beyond in (-1, most + 1):
+            with pytest.raises((ValueError, OverflowError)):
+                call(beyond)
+
+
 def layouts(array):
     """The same numbers, otherwise in memory."""
     wide = np.repeat(np.repeat(array, 2, axis=0), 3, axis=-1)
