@@ -155,6 +155,13 @@ func TestDoctor(t *testing.T) {
 	if _, stdout, _ := lockstepRun(t.Context(), "doctor"); !strings.Contains(stdout, "BAD") {
 		t.Errorf("a damaged network is not found:\n%s", stdout)
 	}
+	if err := os.WriteFile(bad, defaults.Model(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	const foreign = "this is not the challenge's network: delete it and run"
+	if _, stdout, _ := lockstepRun(t.Context(), "doctor"); !strings.Contains(stdout, foreign) {
+		t.Errorf("another network in its place is not found:\n%s", stdout)
+	}
 }
 
 // TestDoctorEngines: an engine that is to run anywhere and does not open is no sound machine,

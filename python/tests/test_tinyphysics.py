@@ -1,11 +1,15 @@
 """The challenge's names: equal to its unmodified program in every bit of every history."""
 
+import copy
 import hashlib
 import json
 import os
+import pickle
 import platform
+import shutil
 import subprocess
 import sys
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -339,3 +343,16 @@ def test_report_program(sim, tmp_path):
         check=False,
     )
     assert done.stdout.strip() == "True", done.stderr
+
+
+def test_a_pickled_model_is_made_with_the_same(sim, tmp_path):
+    """Where it is sent to, the same network and profile compute, with as many cores."""
+    shutil.copy(sim.model, tmp_path / "mine.onnx")
+    for options in ({}, {"profile": "ort1.23-avx2-expF-sinfma-csv2"}, {"workers": 3}):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of two profiles
+            model = tinyphysics.TinyPhysicsModel(tmp_path / "mine.onnx", **options)
+        for way in (lambda model: pickle.loads(pickle.dumps(model)), copy.copy, copy.deepcopy):
+            of, want = way(model).simulator, model.simulator
+            for name in ("model", "profile", "engine", "workers"):
+                assert getattr(of, name) == getattr(want, name), f"{options}: {name}"

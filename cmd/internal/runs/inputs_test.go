@@ -2,6 +2,7 @@ package runs
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"lockstep"
+	"lockstep/engines"
 	"lockstep/internal/defaults"
 )
 
@@ -173,6 +175,61 @@ func planAgain(t *testing.T, o *Opened) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// counted is an engine that tells how many are open.
+type counted struct {
+	lockstep.Implementation
+	open *int
+}
+
+func (c counted) Close() error {
+	*c.open--
+	return c.Implementation.Close()
+}
+
+// TestShardCloses: whatever comes of a shard, its engine is closed.
+func TestShardCloses(t *testing.T) {
+	open := 0
+	list := engines.Checked()
+	for i := range list {
+		make := list[i].New
+		list[i].New = func(c engines.Config) (lockstep.Implementation, error) {
+			e, err := make(c)
+			if err != nil {
+				return nil, err
+			}
+			open++
+			return counted{e, &open}, nil
+		}
+	}
+	t.Cleanup(engines.Replace(list))
+	in, folder := shortInputs(t, 2, "zero")
+	o, err := in.Open(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := planAgain(t, o)
+	if err := o.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	one := Here{Data: []string{filepath.Join(folder, "r0.csv")}}
+	for _, c := range []struct {
+		what  string
+		ctx   context.Context
+		here  Here
+		fails bool
+	}{
+		{"refused", t.Context(), one, true}, {"interrupted", cancelled, Here{}, true},
+		{"without routes", t.Context(), Here{Data: []string{folder + "2"}}, true},
+		{"computed", t.Context(), Here{}, false}, {"there", t.Context(), Here{}, false},
+	} {
+		if _, err := RunShard(c.ctx, dir, 0, c.here, 1, nil); (err != nil) != c.fails || open != 0 {
+			t.Errorf("%s: %v, and %d engines are open", c.what, err, open)
+		}
+	}
 }
 
 // TestBrokenRoute: a route that cannot be loaded is told of once, however many controllers need it.
