@@ -51,6 +51,11 @@ func TestRun(t *testing.T) {
 		at.Before(begin.Add(-time.Minute)) || r.Place != s {
 		t.Errorf("kept: %+v at %v, %v, want %+v", got, at, err, s)
 	}
+	kept := time.Unix(1_700_000_000, 0)
+	err = os.Chtimes(filepath.Join(dir, stateName), kept, kept)
+	if _, _, at, e := WatchRun(dir); errors.Join(err, e) != nil || !at.Equal(kept) {
+		t.Errorf("kept at %v, %v, %v; want %v", at, err, e, kept)
+	}
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
