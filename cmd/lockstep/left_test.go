@@ -52,8 +52,8 @@ func watched(args []string, run func() int) int {
 func temporary() []string {
 	found, _ := filepath.Glob(filepath.Join(os.TempDir(), "lockstep-*"))
 	return slices.DeleteFunc(found, func(name string) bool {
-		return name == programs || !strings.Contains(name, "-export-") &&
-			!strings.Contains(name, "-probe-") && !strings.Contains(name, "-upstream-")
+		return !strings.Contains(name, "-export-") && !strings.Contains(name, "-probe-") &&
+			!strings.Contains(name, "-upstream-")
 	})
 }
 
