@@ -132,5 +132,8 @@ func extract(f *zip.File, to string) error {
 		return err
 	}
 	_, err = io.Copy(out, io.LimitReader(in, int64(f.UncompressedSize64)+1)) // which fails there
-	return errors.Join(err, out.Close())
+	if err = errors.Join(err, out.Close()); err != nil {
+		os.Remove(to) // half a file is none, and would be in the way of the next
+	}
+	return err
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -200,6 +201,41 @@ func targetInTheWay(t *testing.T, archive []byte) {
 	}
 	simtest.Refused(t, "a file that is not in the archive",
 		Extract(path, "other", filepath.Join(blocked, "other")), "there is no other in it")
+	// Of a file that is damaged nothing is left, and what was there stays as it is.
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	f, err := z.CreateHeader(&zip.FileHeader{Name: "a", Method: zip.Store})
+	if err == nil {
+		_, err = f.Write([]byte("content"))
+	}
+	if err := errors.Join(err, z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	good := b.Bytes()
+	for _, c := range []struct{ content, want string }{
+		{"content", ""}, {"kontent", "checksum error"},
+	} {
+		to := filepath.Join(blocked, "of-"+c.content)
+		data := bytes.Replace(good, []byte("content"), []byte(c.content), 1)
+		if err := os.WriteFile(path, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		err := Extract(path, "a", to)
+		got, left := os.ReadFile(to)
+		if c.want != "" {
+			simtest.Refused(t, c.content, err, c.want)
+			if !errors.Is(left, fs.ErrNotExist) {
+				t.Errorf("of a damaged file %q is left, %v", got, left)
+			}
+		} else if err != nil || string(got) != c.content {
+			t.Errorf("%q was extracted, %v", got, err)
+		}
+	}
+	there := filepath.Join(blocked, "of-content")
+	simtest.Refused(t, "a file that is there", Extract(path, "a", there), "exists")
+	if got, err := os.ReadFile(there); err != nil || string(got) != "content" {
+		t.Errorf("what was there is %q, %v", got, err)
+	}
 	if free, ok := freeSpace(blocked); ok {
 		simtest.Refused(t, "a disk that is too small", room(blocked, int64(free)*2),
 			"MB are needed")

@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
@@ -209,7 +210,7 @@ func TestHuge(t *testing.T) {
 	}{
 		{[]uint64{3}, true}, {[]uint64{unpackedLimit + 1}, false},
 		{[]uint64{unpackedLimit - 2, 3}, false}, {[]uint64{1 << 63, 1 << 63, 3}, false},
-		{[]uint64{1<<64 - 1, 4}, false},
+		{[]uint64{1<<64 - 1, 4}, false}, {[]uint64{4, 1<<64 - 1}, false},
 		{[]uint64{unpackedLimit - 3, 3}, true}, // but for the content, which is less than it says
 	} {
 		var b bytes.Buffer
@@ -286,13 +287,108 @@ func TestAsset(t *testing.T) {
 	}
 }
 
+// TestOneName: two files of one name, in whichever folders of an archive, are refused.
+func TestOneName(t *testing.T) {
+	for _, names := range [][2]string{
+		{"0.csv", "0.csv"}, {"a/0.csv", "b/0.csv"}, {"a/0.csv", `b\0.csv`}, {"a/b/0.csv", "0.csv"},
+	} {
+		var b bytes.Buffer
+		z := zip.NewWriter(&b)
+		for _, name := range names {
+			if _, err := z.Create(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		archive := filepath.Join(t.TempDir(), "a.zip")
+		err := errors.Join(z.Close(), os.WriteFile(archive, b.Bytes(), 0o600))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = unpack(t.Context(), archive, filepath.Join(t.TempDir(), "routes"), nil)
+		simtest.Refused(t, fmt.Sprint(names), err, `two files are named "0.csv": `)
+		if !errors.Is(err, errForeign) {
+			t.Errorf("%q: %v, want %v", names, err, errForeign)
+		}
+	}
+}
+
+// TestOtherNetwork: a file that is not the challenge's network takes no place, whatever its server
+// says of it, and is not gone on with.
+func TestOtherNetwork(t *testing.T) {
+	other := []byte("another file")
+	for _, tag := range []string{"", fmt.Sprintf("%x", sha256.Sum256(other))} {
+		out := t.TempDir()
+		_, err := fetchModel(t, out, http.HandlerFunc(func(
+			w http.ResponseWriter, _ *http.Request,
+		) {
+			w.Header().Set("X-Linked-Etag", tag)
+			w.Write(other)
+		}))
+		simtest.Refused(t, "tag "+tag, err, "is not the challenge's network")
+		if left := leftBehind(out); len(left) != 0 {
+			t.Errorf("tag %q: left behind: %v", tag, left)
+		}
+	}
+}
+
+// TestShorter: what a server sends from the start takes the place of what was here, of which
+// nothing is left behind it.
+func TestShorter(t *testing.T) {
+	to := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(to, []byte("an older file, which was longer"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, url := server(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Write([]byte("new"))
+	}))
+	if _, err := s.Load(t.Context(), url, to); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(to); err != nil || string(got) != "new" {
+		t.Errorf("loaded is %q, %v", got, err)
+	}
+}
+
+// TestTold: of several responses the first has the word, and whatever comes is a sign of life.
+func TestTold(t *testing.T) {
+	said := func(tag, commit string, before *http.Response) *http.Response {
+		return &http.Response{
+			Request: &http.Request{Response: before},
+			Header: http.Header{
+				"X-Linked-Etag": {tag}, "X-Repo-Commit": {commit},
+			},
+		}
+	}
+	first, last := strings.Repeat("a", 64), strings.Repeat("b", 64)
+	for _, c := range []struct {
+		response *http.Response
+		want     Revision
+	}{
+		{said("", "", nil), Revision{}},
+		{said(last, "last", said(first, "first", nil)), Revision{"first", first}},
+		{said(last, "last", said("short", "", nil)), Revision{"last", last}},
+		{said("short", "", said(first, "first", nil)), Revision{"first", first}},
+	} {
+		if got := originOf(c.response); got != c.want {
+			t.Errorf("%+v, want %+v", got, c.want)
+		}
+	}
+	alive := 0
+	w := &counter{alive: func() { alive++ }}
+	for n := range 3 {
+		if w.Write(make([]byte, n)); alive != n+1 {
+			t.Errorf("%d signs of life for %d writes", alive, n+1)
+		}
+	}
+}
+
 // TestUnpack: whatever lies before them in an archive, its routes are unpacked, and nothing else;
 // nothing takes the place of what is there.
 func TestUnpack(t *testing.T) {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	for _, name := range []string{
-		"a/", "notes.txt", ".hidden.csv", "x.csv/", "0.csv", "b", "1.csv",
+		"a/", "notes.txt", ".hidden.csv", "x.csv/", "a/0.csv", "b", `c\1.csv`,
 	} {
 		f, err := z.Create(name)
 		if err != nil {
@@ -319,6 +415,9 @@ func TestUnpack(t *testing.T) {
 			entries[1].Name() != "1.csv" {
 			t.Errorf("unpacked are %v, %v", entries, err)
 		}
+	}
+	if info, err := os.Stat(target); err != nil || info.Mode().Perm()&0o555 != 0o555 {
+		t.Errorf("others cannot read the routes: %v, %v", info.Mode(), err)
 	}
 	if left := leftBehind(dir); len(left) != 2 {
 		t.Errorf("left behind: %v", left)

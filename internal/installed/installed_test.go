@@ -613,6 +613,54 @@ func TestKey(t *testing.T) {
 	}
 }
 
+// TestKeyed: whatever decides on the answers is of the key: each variable, the interpreter, what a
+// link leads to, and the configuration of a virtual environment.
+func TestKeyed(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	dir := t.TempDir()
+	bin, real := filepath.Join(dir, "bin"), filepath.Join(dir, "python3.11")
+	python, config := filepath.Join(bin, "python"), filepath.Join(dir, "pyvenv.cfg")
+	file := func(path, text string) func() error {
+		return func() error { return os.WriteFile(path, []byte(text), 0o600) }
+	}
+	if err := errors.Join(os.Mkdir(bin, 0o700), file(real, "a")(),
+		os.Symlink(real, python)); err != nil {
+		t.Skip("for want of links:", err)
+	}
+	seen := map[key]string{newKey(python): "nothing"}
+	changed := func(what string) {
+		t.Helper()
+		k := newKey(python)
+		if was, ok := seen[k]; ok {
+			t.Errorf("after %s the key is that of %s", what, was)
+		}
+		seen[k] = what
+	}
+	for _, name := range environment {
+		t.Setenv(name, "another")
+		changed(name)
+	}
+	for what, change := range map[string]func() error{
+		"another program": file(real, "ab"), "a virtual environment": file(config, "home = /x"),
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		changed(what)
+	}
+	other := filepath.Join(dir, "python3.12")
+	stamp := time.Unix(1e9, 0)
+	if err := errors.Join(file(other, "ab")(), os.Chtimes(other, stamp, stamp),
+		os.Chtimes(real, stamp, stamp)); err != nil {
+		t.Fatal(err)
+	}
+	changed("another time")
+	if err := errors.Join(os.Remove(python), os.Symlink(other, python)); err != nil {
+		t.Fatal(err)
+	}
+	changed("a link to another program that looks alike")
+}
+
 // TestChoose: names, and the variable that says what host stands for.
 func TestChoose(t *testing.T) {
 	const name = "ort1.23-avx2-expF-sinfma-csvexact"

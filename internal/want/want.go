@@ -47,13 +47,19 @@ var (
 	All = []*Want{Assets, ONNXRuntime, Compiler, Python, Gymnasium, GPU, Package}
 )
 
-// oncePerPython keeps what find answers, by the Python that the environment names: a test may
+// pythons are the environment variables that name a Python.
+var pythons = []string{"LOCKSTEP_PYTHON", "LOCKSTEP_GYMNASIUM", "LOCKSTEP_PACKAGE"}
+
+// oncePerPython keeps what find answers, by the Pythons that the environment names: a test may
 // name another one for its own duration.
 func oncePerPython(find func() (string, error)) func() (string, error) {
 	var answers sync.Map
 	return func() (string, error) {
-		python := os.Getenv("LOCKSTEP_PYTHON")
-		answer, _ := answers.LoadOrStore(python, sync.OnceValues(find))
+		var named [3]string
+		for i, variable := range pythons {
+			named[i] = os.Getenv(variable)
+		}
+		answer, _ := answers.LoadOrStore(named, sync.OnceValues(find))
 		return answer.(func() (string, error))()
 	}
 }

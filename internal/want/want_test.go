@@ -165,12 +165,28 @@ func TestFind(t *testing.T) {
 
 // TestNamed: what one test's Python answered is not what the next one's answers.
 func TestNamed(t *testing.T) {
-	answer := oncePerPython(func() (string, error) { return os.Getenv("LOCKSTEP_PYTHON"), nil })
-	for _, python := range []string{"first", "second"} {
-		t.Setenv("LOCKSTEP_PYTHON", python)
-		if found, err := answer(); found != python || err != nil {
-			t.Errorf("%s: %s, %v", python, found, err)
+	asked := 0
+	named := func() (string, error) {
+		asked++
+		return fmt.Sprint(os.Getenv("LOCKSTEP_PYTHON"), os.Getenv("LOCKSTEP_GYMNASIUM"),
+			os.Getenv("LOCKSTEP_PACKAGE")), nil
+	}
+	answer := oncePerPython(named)
+	for _, variable := range []string{
+		"LOCKSTEP_PYTHON", "LOCKSTEP_GYMNASIUM", "LOCKSTEP_PACKAGE",
+	} {
+		for _, python := range []string{"first", "second"} {
+			t.Setenv(variable, python)
+			want, _ := named()
+			for range 2 {
+				if found, err := answer(); found != want || err != nil {
+					t.Errorf("%s=%s: %s, %v; want %s", variable, python, found, err, want)
+				}
+			}
 		}
+	}
+	if asked != 12 {
+		t.Errorf("asked %d times, want once for each environment and once for its answer", asked)
 	}
 }
 
