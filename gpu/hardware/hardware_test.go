@@ -58,7 +58,8 @@ func TestRead(t *testing.T) {
 			attr("kernels", strings.Repeat("0a", 32)), attr("module", "c1"),
 			attr("challenge", strings.Repeat("b0", 32)),
 			`{"Action":"skip","Test":"TestStandin"}`,
-			pass("TestGoldens/p/blocks_of_6/g.pid"), pass("TestGoldens/p/blocks_of_6"),
+			pass("TestGoldens/p/blocks_of_6/g.pid"), pass("TestGoldens/p/blocks_of_6/g.zero"),
+			pass("TestGoldens/p/blocks_of_6"), pass("TestGoldens/q/blocks_of_4/g.pid"),
 			pass("TestChallenge"), end,
 		}, "\n"),
 		"bench": end,
@@ -76,7 +77,7 @@ func TestRead(t *testing.T) {
 	all, err := read(good)
 	want := Evidence{
 		"NVIDIA H200", "CUDA 13.0, 580.1", strings.Repeat("0a", 32), "c1", strings.Repeat("b0", 32),
-		1,
+		3,
 	}
 	if err != nil || len(all) != 1 || *all["H200"] != want {
 		t.Fatalf("%+v, %v; want %+v", all["H200"], err, want)

@@ -151,6 +151,20 @@ func TestNewCopies(t *testing.T) {
 	}
 }
 
+// TestText: a text is read as it was written, whatever its bytes, but for zeros at its end.
+func TestText(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.TrimRight(rapid.String().Draw(t, "text"), "\x00") + "é"
+		arrays, err := Read(encode(t, Text("x", text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Strings(arrays["x"]); err != nil || len(got) != 1 || got[0] != text {
+			t.Fatalf("%q is read as %q, %v", text, got, err)
+		}
+	})
+}
+
 func TestStrings(t *testing.T) {
 	got, err := Strings(Array{
 		Name:  "x",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"lockstep/internal/simtest"
 	"lockstep/parity"
 	"lockstep/parity/verdict"
 )
@@ -54,6 +56,49 @@ func TestCheck(t *testing.T) {
 				check.Why, c.why, failed, c.failed)
 		}
 	}
+}
+
+// TestCheckText: what is known of a check is shown, each field where it says something: how many
+// cases and why it was so always, its output where no case says what failed.
+func TestCheckText(t *testing.T) {
+	const passed, failed, absent = verdict.Passed, verdict.Failed, verdict.NotRun
+	type shown struct {
+		text string
+		in   []string // outcomes
+	}
+	lines := map[string]shown{
+		"Check.Name":        {"its-name", []string{passed, failed, absent}},
+		"Check.Title":       {"its-title", nil},
+		"Check.Outcome":     {"", nil},
+		"Check.Why":         {"its-why", []string{failed, absent}},
+		"Check.Note":        {"its-note", []string{passed, failed}},
+		"Check.Seconds":     {"1234.5 s", []string{passed, failed}},
+		"Check.Command":     {"its-command", []string{failed}},
+		"Check.Cases":       {"", nil},
+		"Check.Comparisons": {"", nil},
+		"Check.Mutants":     {"", nil},
+		"Check.Output":      {"its-output", []string{failed}},
+	}
+	text := map[string]string{}
+	for _, outcome := range []string{passed, failed, absent} {
+		var b strings.Builder
+		c := verdict.Check{
+			Name: "its-name", Title: "its-title", Outcome: outcome, Why: "its-why",
+			Note: "its-note", Seconds: 1234.5, Command: "its-command", Output: "its-output",
+		}
+		if err := c.WriteText(&b); err != nil {
+			t.Fatal(err)
+		}
+		text[outcome] = b.String()
+	}
+	simtest.Fields(t, lines, func(name string, line shown) {
+		for outcome, text := range text {
+			if line.text != "" &&
+				strings.Contains(text, line.text) != slices.Contains(line.in, outcome) {
+				t.Errorf("%s, of a check that is %q: %s", name, outcome, text)
+			}
+		}
+	}, reflect.TypeFor[verdict.Check]())
 }
 
 // TestGate: a gate passes if something was run, and nothing of it failed.

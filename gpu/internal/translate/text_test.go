@@ -50,7 +50,7 @@ func TestText(t *testing.T) {
 	})
 	held("ptx.txt", func(text string) (string, error) {
 		w := ptxWriter{
-			module:    &ptxModule{shared: []string{"buffer"}},
+			module:    &ptxModule{shared: []string{"other", "buffer"}},
 			kernel:    "kernel",
 			function:  &ptxFunction{name: "attention_softmax"},
 			registers: map[string]string{},
@@ -550,6 +550,18 @@ return;
 		t.Fatal(err)
 	}
 	sameLines(t, "kernel", got, want)
+	// Shared memory has as many names as a module gives it, in whichever order.
+	const names = ".extern .shared .align 16 .b8 one[];\n.extern .shared .align 16 .b8 two[];\n"
+	for _, name := range []string{"one", "two"} {
+		named, err := PTX(names + strings.Replace(text, "call.uni f; call.uni f;",
+			"mov.u64 %rd0, "+name+";", 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := named.Kernel("k"); err != nil || !strings.Contains(got, "kSharedStart") {
+			t.Errorf("shared memory that is named %s: %v in %s", name, err, got)
+		}
+	}
 	sameLines(t, "variables", m.Variables(),
 		`extern "C" { alignas(16) unsigned char zeros[] = {0,0,0,}; }
 extern "C" { alignas(16) unsigned char some[] = {255,2,0,}; }

@@ -3,7 +3,9 @@ package emulated_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,8 +44,29 @@ extern "C" __global__ void small_order(const Argument *a) {
   int64_t *next = reinterpret_cast<int64_t *>(memory);
   if (threadIdx.x == 0) *next = 0;
   __syncthreads();
-  a->words[(*next)++] = threadIdx.x;
+  a->words[blockIdx.x * blockDim.x + (*next)++] = threadIdx.x;
 }
+// The last thread writes a byte: in the last block's shared memory, or in global memory.
+extern "C" __global__ void small_shared_byte(const Argument *a) {
+  LOCKSTEP_SHARED(memory);
+  if (blockIdx.x == 2 && threadIdx.x == 1) reinterpret_cast<char *>(memory)[a->n] = 1;
+}
+extern "C" __global__ void small_byte(const Argument *a) {
+  if (blockIdx.x == 2 && threadIdx.x == 1) reinterpret_cast<char *>(a->words)[a->n] = 1;
+}
+// One thread of the second block does not come to the barrier.
+extern "C" __global__ void small_apart(const Argument *a) {
+  if (blockIdx.x != 1 || threadIdx.x != a->n) __syncthreads();
+}
+// What a block finds in shared memory, in which it leaves something.
+extern "C" __global__ void small_found(const Argument *a) {
+  LOCKSTEP_SHARED(memory);
+  int64_t *word = reinterpret_cast<int64_t *>(memory);
+  a->words[blockIdx.x] = *word;
+  *word = 7;
+}
+struct Long { int64_t *words, tail[1000]; };
+extern "C" __global__ void small_long(const Long *a) { *a->words = a->tail[999]; }
 extern "C" __global__ void small_hang(const Argument *a) {
   while (*const_cast<volatile int64_t *>(&a->n) == 0) {}
 }
@@ -159,6 +182,10 @@ func TestMemory(t *testing.T) {
 	}
 	if got := fetch(t, d, s, 3); got[0] != 3 || got[1] != 1 || got[2] != 4 {
 		t.Errorf("small_table is %v", got)
+	}
+	const much = 5<<30 + 7
+	if n, err := open(t, emulated.Options{Memory: much}).FreeMemory(); err != nil || n != much {
+		t.Errorf("of %d bytes %d are free, %v", int64(much), n, err)
 	}
 	if i := d.Info(); i.Name != "emulated" || i.Memory != 1000 || i.SharedPerBlock < 200<<10 {
 		t.Errorf("%+v", i)
@@ -317,10 +344,11 @@ func TestOrder(t *testing.T) {
 		{Order: emulated.Shuffled, Seed: 1 + 1<<40},
 	} {
 		d := open(t, o)
-		memory, argument := words(t, d, n)
-		must(t, d.Launch("small_order", 1, n, 16, argument))
+		memory, argument := words(t, d, 3*n)
+		must(t, d.Launch("small_order", 3, n, 16, argument))
 		var text []byte
-		for i, thread := range fetch(t, d, memory, n) {
+		for i, thread := range fetch(t, d, memory, 3*n) {
+			i %= n
 			if o.Order == "" && thread != i || o.Order == emulated.Descending && thread != n-1-i {
 				t.Errorf("%s: thread %d comes at place %d", o.Order, thread, i)
 			}
@@ -334,6 +362,71 @@ func TestOrder(t *testing.T) {
 	if _, err := emulated.Open(emulated.Options{Order: "sideways"}); err == nil ||
 		!strings.Contains(err.Error(), "sideways") {
 		t.Errorf("an order that there is not: %v", err)
+	}
+}
+
+// TestBeside: a byte that a kernel writes beside its memory is seen, whatever its size, in the last
+// block, too; the last and the first byte that it has are its own.
+func TestBeside(t *testing.T) {
+	launch := func(d *emulated.Device, kernel string, size, at int) error {
+		memory, err := d.Allocate(int64(size))
+		must(t, err)
+		argument := binary.LittleEndian.AppendUint64(nil, uint64(memory))
+		argument = binary.LittleEndian.AppendUint64(argument, uint64(at))
+		must(t, d.Launch(kernel, 3, 2, size, argument))
+		return d.Synchronize(background())
+	}
+	whole := open(t, emulated.Options{Processors: 1})
+	for _, size := range []int{1, 3, 8, 257} {
+		for kernel, says := range map[string]string{
+			"small_shared_byte": "small_shared_byte: block 2 wrote beside its shared memory, ",
+			"small_byte": fmt.Sprintf(
+				"the kernel wrote beside an allocation of %d bytes, ", size),
+		} {
+			for at, want := range map[int]string{
+				0: "", size - 1: "", -1: "1 bytes before its start",
+				size: "0 bytes after its end",
+			} {
+				what := fmt.Sprintf("%s, %d bytes, at %d", kernel, size, at)
+				if want != "" {
+					d := open(t, emulated.Options{Processors: 1})
+					simtest.Refused(t, what, launch(d, kernel, size, at), says+want)
+					must(t, d.Close())
+				} else if err := launch(whole, kernel, size, at); err != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+		}
+	}
+}
+
+// TestOneBarrier: whichever thread does not come to a barrier is named, with its block; a block
+// finds nothing of what another has left; and an argument is as long as it is.
+func TestOneBarrier(t *testing.T) {
+	const threads = 5
+	for thread := 1; thread < threads; thread++ {
+		d := open(t, emulated.Options{})
+		_, argument := words(t, d, 1)
+		argument[8] = byte(thread)
+		must(t, d.Launch("small_apart", 3, threads, 0, argument))
+		simtest.Refused(t, fmt.Sprint("thread ", thread), d.Synchronize(background()), fmt.Sprintf(
+			", thread %d has ended", thread))
+		_, err := d.Allocate(8)
+		simtest.Refused(t, "afterwards", err, "small_apart: block 1: the threads do not meet")
+	}
+	d := open(t, emulated.Options{Processors: 1})
+	memory, argument := words(t, d, 3)
+	must(t, d.Launch("small_found", 3, 1, 8, argument))
+	for i, got := range fetch(t, d, memory, 3) {
+		if got != 0x7ff4dbad7ff4dbad {
+			t.Errorf("block %d finds %x in its shared memory, want NaN", i, got)
+		}
+	}
+	long := append(argument[:8], make([]byte, 8000)...)
+	long[8000] = 42
+	must(t, d.Launch("small_long", 1, 1, 0, long))
+	if got := fetch(t, d, memory, 1); got[0] != 42 {
+		t.Errorf("the end of a long argument is %d, want 42", got[0])
 	}
 }
 
