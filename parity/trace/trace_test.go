@@ -684,20 +684,26 @@ func TestRehash(t *testing.T) {
 		if err != nil || a.Digest() != schema.SHA256 {
 			t.Fatal(err)
 		}
-		for i := range a.Rollouts {
-			for k := range a.Rollouts[i].Digests.Len() {
-				if diff := cmp.Diff(b.Rollouts[i].Digests.At(k),
-					a.Rollouts[i].Digests.At(k)); diff != "" {
-					t.Errorf("(-want +got):\n%s", diff)
-				}
-				want, err := b.Step(b.Rollouts[i], k)
-				if err != nil {
-					t.Fatal(err)
-				}
-				got, err := a.Step(a.Rollouts[i], k)
-				if diff := cmp.Diff(want, got); err != nil || diff != "" {
-					t.Errorf("read again: %v (-want +got):\n%s", err, diff)
-				}
+		holdSteps(t, a, b)
+	}
+}
+
+// holdSteps holds the digests of a file to another's, and the steps that are read again.
+func holdSteps(t *testing.T, a, b *File) {
+	t.Helper()
+	for i := range a.Rollouts {
+		for k := range a.Rollouts[i].Digests.Len() {
+			if diff := cmp.Diff(b.Rollouts[i].Digests.At(k),
+				a.Rollouts[i].Digests.At(k)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			want, err := b.Step(b.Rollouts[i], k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := a.Step(a.Rollouts[i], k)
+			if diff := cmp.Diff(want, got); err != nil || diff != "" {
+				t.Errorf("read again: %v (-want +got):\n%s", err, diff)
 			}
 		}
 	}
