@@ -15,40 +15,40 @@ import (
 	"lockstep/parity/schema"
 )
 
-// TestHardJobs: which routes the hard jobs drive, by what, and how far.
+// TestHardJobs: which routes the hard jobs drive, by what, how far, and what makes them hard.
 func TestHardJobs(t *testing.T) {
 	jobs, err := Hard(t.Context(), &toy{name: "toy"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := strings.Split(`hard-steps pid_3_0_0 130
-hard-shortest zero 101
-hard-long table 504
-hard-edges zero 101
-hard-edges zero 101
-hard-edges zero 101
-hard-high pid_-3_0_0 105
-hard-low pid_-3_0_0 105
-hard-plan network 154
-hard-plan network 154
-hard-slow network 110
-hard-plan hard-code 154
-hard-plan hard-batch 154
-hard-slow pidff_0.2_0.1_-0.05_0.1_0.2_-0.1_0.05_0.3_0.2_0.02 110
-hard-slow pid 110
-hard-taught pid 110
-hard-nan-roll zero 104
-hard-nan-speed zero 104
-hard-nan-acceleration zero 104
-hard-nan-target zero 104
-hard-nan-command zero 104`, "\n")
+	want := strings.Split(`hard-steps pid_3_0_0 130, -3 to 3, 16 to 23.8
+hard-shortest zero 101, -1 to 1, 16 to 23.8
+hard-long table 504, -1 to 1, 16 to 23.8
+hard-edges zero 101, -1 to 1, 16 to 23.8, 81 draws of edges 0
+hard-edges zero 101, -1 to 1, 16 to 23.8, 81 draws of edges 1
+hard-edges zero 101, -1 to 1, 16 to 23.8, 81 draws of edges 2
+hard-high pid_-3_0_0 105, 6 to 6, 16 to 23.8, 85 draws of 0.9999999999999999
+hard-low pid_-3_0_0 105, -6 to -6, 16 to 23.8, 85 draws of 0
+hard-plan network 154, -1.5 to 1.5, 16 to 23.8, scale 2
+hard-plan network 154, -1.5 to 1.5, 16 to 23.8, scale 2
+hard-slow network 110, -1 to 1, 3 to 3, scale 0.25
+hard-plan hard-code 154, -1.5 to 1.5, 16 to 23.8
+hard-plan hard-batch 154, -1.5 to 1.5, 16 to 23.8
+hard-slow pidff_0.2_0.1_-0.05_0.1_0.2_-0.1_0.05_0.3_0.2_0.02 110, -1 to 1, 3 to 3
+hard-slow pid 110, -1 to 1, 3 to 3, expected
+hard-taught pid 110, -1 to 1, 16 to 23.8, taught 110
+hard-nan-roll zero 104, -1 to 1, 16 to 23.8
+hard-nan-speed zero 104, -1 to 1, 16 to 23.8
+hard-nan-acceleration zero 104, -1 to 1, 16 to 23.8
+hard-nan-target zero 104, -1 to 1, 16 to 23.8
+hard-nan-command zero 104, -1 to 1, 16 to 23.8`, "\n")
 	for i, j := range jobs {
 		policy := j.Policy.String()
 		switch j.Policy.(type) { // whose names end with what they are
 		case *lockstep.Network, *lockstep.Table:
 			policy, _, _ = strings.Cut(policy, "_")
 		}
-		got := fmt.Sprintf("%s %s %d", j.Route.Name, policy, j.Route.Len())
+		got := fmt.Sprintf("%s %s %d%s", j.Route.Name, policy, j.Route.Len(), particulars(t, &j))
 		if i >= len(want) || got != want[i] {
 			t.Errorf("job %d is %s", i, got)
 		}
@@ -79,6 +79,38 @@ hard-nan-command zero 104`, "\n")
 	) {
 		t.Errorf("sampled are %+v, want %+v", sampled, own)
 	}
+}
+
+// particulars are what makes a hard job one: bounds of target and speed, draws, what teaches it,
+// the scale of its network.
+func particulars(t *testing.T, j *lockstep.Job) (text string) {
+	for _, column := range [][]float64{j.Route.TargetLataccel, j.Route.VEgo} {
+		there := slices.DeleteFunc(slices.Clone(column), math.IsNaN)
+		text += fmt.Sprintf(", %v to %v", slices.Min(there), slices.Max(there))
+	}
+	if n := len(j.Draws); n > 0 {
+		of := fmt.Sprint(j.Draws[0])
+		edges, err := edgeDraws(t.Context(), &toy{name: "toy"}, j.Route)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range edges {
+			if slices.Equal(edges[i], j.Draws) {
+				of = fmt.Sprint("edges ", i)
+			}
+		}
+		text += fmt.Sprintf(", %d draws of %s", n, of)
+	}
+	if n, ok := j.Policy.(*lockstep.Network); ok {
+		text += fmt.Sprintf(", scale %v", n.Scale)
+	}
+	if j.Teacher != nil {
+		text += fmt.Sprintf(", taught %d", len(j.Teacher.Action))
+	}
+	if j.Expected {
+		text += ", expected"
+	}
+	return text
 }
 
 // TestHardRoute: a target that steps up and down every twelve rows, and all else a saw of forty.
