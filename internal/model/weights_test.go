@@ -26,13 +26,19 @@ func load(testing.TB) []byte { return defaults.Model() }
 // factor is the name of the constant by which the product is made that has a result's name.
 func factor(t *testing.T, data []byte, result string) string {
 	t.Helper()
+	return input(t, data, result, 1)
+}
+
+// input is the name of an input of the node that has a result's name.
+func input(t *testing.T, data []byte, result string, i int) string {
+	t.Helper()
 	m, err := onnx.Parse(data)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range m.Graph.Nodes {
 		if slices.Contains(n.Outputs, result) {
-			return n.Inputs[1]
+			return n.Inputs[i]
 		}
 	}
 	t.Fatalf("nothing computes %s", result)
@@ -240,6 +246,17 @@ func drop(field, nameField protowire.Number, name string) change {
 	}
 }
 
+// named adds a constant again, by another name.
+func named(constant, name string) change {
+	return func(number protowire.Number, contents, raw []byte) []byte {
+		if number != 5 || text(contents, 8) != constant {
+			return raw
+		}
+		return slices.Concat(raw, encode(5, rewrite(contents,
+			replace(8, func([]byte) []byte { return []byte(name) }))))
+	}
+}
+
 // scalar sets a varint field of an initializer: protocol buffers take the last.
 func scalar(name string, field protowire.Number, value uint64) change {
 	return func(number protowire.Number, contents, raw []byte) []byte {
@@ -413,6 +430,11 @@ func TestOtherGraph(t *testing.T) {
 			edit(data, swap("/h.1/mlp/c_fc/MatMul_output_0", "/h.2/mlp/c_fc/MatMul_output_0")),
 			fmt.Sprintf("tensor %q is not used where it belongs",
 				factor(t, data, "/h.2/mlp/c_fc/MatMul_output_0")),
+		},
+		{
+			"a constant named as what the head is multiplied with",
+			edit(data, named("transformer.layer_norm_f.bias", input(t, data, "output", 0))),
+			fmt.Sprintf("tensor %q is not used where it belongs", factor(t, data, "output")),
 		},
 		{"no product", edit(data, swap("/h.1/mlp/c_fc/MatMul_output_0", "other")), "no matrix " +
 			"product /h.1/mlp/c_fc/MatMul_output_0"},
