@@ -118,11 +118,14 @@ def drive(env, seed, steps, mask=None, reset_mask=None):
 @pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.value)
 @pytest.mark.parametrize("n", [1, 3, 64])
 @pytest.mark.parametrize("noise", ["route", "seed"])
-def test_vector_is_many_single_ones(tiny_routes, mode, n, noise):
-    vector = lockstep.VectorEnv(n, tiny_routes, autoreset_mode=mode, noise=noise)
-    single = SyncVectorEnv(
-        [lambda: lockstep.Env(tiny_routes, noise=noise)] * n, autoreset_mode=mode
-    )
+@pytest.mark.parametrize("own", [False, True], ids=["features", "function"])
+def test_vector_is_many_single_ones(tiny_routes, mode, n, noise, own):
+    observed = {"noise": noise}
+    if own:
+        observed["obs"] = lambda rollouts, _: rollouts.lataccel[:, None]
+        observed["observation_space"] = Box(-9, 9, (1,))
+    vector = lockstep.VectorEnv(n, tiny_routes, autoreset_mode=mode, **observed)
+    single = SyncVectorEnv([lambda: lockstep.Env(tiny_routes, **observed)] * n, autoreset_mode=mode)
     assert vector.single_observation_space == single.single_observation_space
     assert vector.observation_space == single.observation_space
     assert vector.action_space == single.action_space

@@ -440,6 +440,7 @@ def test_arrays_of_any_layout(sim, short_routes):
 
     def rolled(actions, index=(0, 1, 2)):
         with begin.fork(index, "route") as candidates:
+            assert candidates.noise == "route"
             return candidates.roll(actions, trajectory=True)[1]
 
     def made(columns):
