@@ -135,6 +135,7 @@ func TestDifferOutcome(t *testing.T) {
 		{nil, nil, -2},
 		{[]float64{1, inf}, []float64{1, inf}, -2},
 		{[]float64{nan, minus}, []float64{other, minus}, -2},
+		{[]float64{minus, nan}, []float64{minus, other}, -2},
 		{[]float64{1, nan}, []float64{1, 2}, 1},
 		{[]float64{1, 2}, []float64{1, nan}, 1},
 		{[]float64{nan, 2}, []float64{inf, 2}, 0},
@@ -172,6 +173,25 @@ func TestDifferOutcome(t *testing.T) {
 	if Differs(s, nil, nil, End{}, failed) == nil || Differs(s, nil, nil, failed, End{}) == nil ||
 		Differs(s, nil, nil, failed, failed) != nil {
 		t.Error("an end with an error is one without")
+	}
+}
+
+// TestDigestsDiffer: of what only digests are known they are told, of the stage that differs.
+func TestDigestsDiffer(t *testing.T) {
+	s := &schema.Schema{Stages: []schema.Stage{
+		{Name: "a", Type: "float64", Shape: []int{2}},
+		{Name: "b", Type: "float64", Shape: []int{2}},
+	}}
+	want, got := s.NewStep(), s.NewStep()
+	want.Has, got.Has = 3, 3
+	want.Bits[0], got.Bits[0], want.Bits[1], got.Bits[1] = 5, 5, 1<<40+7, 1<<41+9
+	if d := diffStage(&s.Stages[0], 0, want, got); d != nil {
+		t.Errorf("equal digests differ: %v", d)
+	}
+	d := diffStage(&s.Stages[1], 1, want, got)
+	if d == nil || d.Want != "values of hash 0000010000000007" ||
+		d.Got != "values of hash 0000020000000009" || d.Index != -1 {
+		t.Errorf("%+v", d)
 	}
 }
 

@@ -99,14 +99,16 @@ func TestChanged(t *testing.T) {
 
 // TestLines: lines have each number with all bits, as far as no step is lacking.
 func TestLines(t *testing.T) {
-	s := &schema.Schema{First: 5, Stages: []schema.Stage{{Name: "x", Type: "float64"}}}
+	s := &schema.Schema{First: 5, Stages: []schema.Stage{
+		{Name: "n", Type: "int32"}, {Name: "x", Type: "float64"},
+	}}
 	var sides [2]*schema.Digests
 	for side := range sides {
 		sides[side] = &schema.Digests{}
 		for k := range 3 {
 			step := s.NewStep()
-			step.Index, step.Has = 5+k+k/2*side, 1
-			step.Bits[0] = math.Float64bits(0.1 * float64(k+side))
+			step.Index, step.Has = 5+k+k/2*side, 3
+			step.Bits[0], step.Bits[1] = 7, math.Float64bits(0.1*float64(k+side))
 			sides[side].Append(step)
 		}
 	}

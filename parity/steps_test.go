@@ -36,6 +36,17 @@ func TestFarthest(t *testing.T) {
 	}
 }
 
+// TestFarthestByte: the last of numbers of one byte counts, too.
+func TestFarthestByte(t *testing.T) {
+	for at := range 3 {
+		a, b := []byte{1, 2, 3}, []byte{1, 2, 3}
+		b[at] += 4
+		if got, ok := Farthest("uint8", a, b); !ok || got.Abs != 4 {
+			t.Errorf("%v and %v: %+v", a, b, got)
+		}
+	}
+}
+
 // TestDifferSteps: steps are told apart by their first stage that differs, or that one lacks, and
 // rollouts by their first such step, their lengths and their ends.
 func TestDifferSteps(t *testing.T) {
