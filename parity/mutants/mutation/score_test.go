@@ -361,6 +361,11 @@ func makesAnother(operator string, tok token.Token) bool {
 	}[operator]; ok {
 		return slices.Contains(at, tok)
 	}
+	if slices.Contains(confusions, operator) { // of whole expressions, at their beginnings
+		return slices.Contains([]token.Token{
+			token.IDENT, token.INT, token.FLOAT, token.SUB, token.MUL, token.LPAREN, token.LBRACK,
+		}, tok)
+	}
 	s, expression := swaps[tok]
 	if expression {
 		return operator == s.expression || operator == negative && tok == token.SUB
@@ -450,6 +455,9 @@ func TestPlaces(t *testing.T) {
 		{equivalent{"a.go", "9", exchange, "x = g(y, &z{a: 1})", ""}, []int{9}},
 		{equivalent{"a.go", "15", field, "x = g(y, &z{a: 1})", ""}, []int{9}},
 		{equivalent{"a.go", "15", exchange, "x = g(y, &z{a: 1})", ""}, nil},
+		{equivalent{"a.go", "8", cut, "x = g(y, &z{a: 1})", ""}, []int{9}},
+		{equivalent{"a.go", "7", cut, "x = g(y, &z{a: 1})", ""}, []int{9}},
+		{equivalent{"a.go", "9", cut, "x = g(y, &z{a: 1})", ""}, nil},
 		{equivalent{"a.py", "8", "CONSTANT_MINUS", "x -= 2 << 1", ""}, []int{5}},
 		{equivalent{"a.py", "9", "CONSTANT_MINUS", "x -= 2 << 1", ""}, nil},
 		{equivalent{"a.py", "99", "CONSTANT_MINUS", "x -= 2 << 1", ""}, nil},
