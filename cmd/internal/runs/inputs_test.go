@@ -339,19 +339,21 @@ func TestAbsolute(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := Inputs{
-		Model: "m.onnx", Data: []string{"a", "/b"},
-		Controllers: []string{"pid", "zero", "p.json", "c.py", "/d.py", "pid_1_2_3"},
+		Model: "m.onnx", Data: []string{"a", "/b", "c"},
+		Controllers: []string{"pid", "zero", "p.json", "c.py", "/d.py", "pid_1_2_3", "e.py"},
 	}
 	got, err := in.absolute()
 	here := func(name string) string { return filepath.Join(dir, name) }
-	want := []string{"pid", "zero", here("p.json"), here("c.py"), "/d.py", "pid_1_2_3"}
+	want := []string{
+		"pid", "zero", here("p.json"), here("c.py"), "/d.py", "pid_1_2_3", here("e.py"),
+	}
 	if err != nil || got.Model != here("m.onnx") {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if !slices.Equal(got.Controllers, want) {
 		t.Errorf("controllers %q, want %q", got.Controllers, want)
 	}
-	if want := []string{here("a"), "/b"}; !slices.Equal(got.Data, want) {
+	if want := []string{here("a"), "/b", here("c")}; !slices.Equal(got.Data, want) {
 		t.Errorf("data %q, want %q", got.Data, want)
 	}
 	if in.Controllers[2] != "p.json" || in.Data[0] != "a" {

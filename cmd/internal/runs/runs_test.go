@@ -3,6 +3,7 @@ package runs
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -825,7 +826,7 @@ func computeShard(t *testing.T, dir string, p *Plan, k int, jobs []lockstep.Job)
 }
 
 // mergeAll merges shards that are all there, holds each result to the job's, and returns the hash.
-func mergeAll(t *testing.T, dir string, jobs []lockstep.Job) (sha256 string) {
+func mergeAll(t *testing.T, dir string, jobs []lockstep.Job) (hash string) {
 	t.Helper()
 	m, err := Merge(dir)
 	if err != nil || len(m.Missing)+len(m.Wrong) > 0 {
@@ -839,6 +840,17 @@ func mergeAll(t *testing.T, dir string, jobs []lockstep.Job) (sha256 string) {
 		if string(appendLine(nil, "", r, 0)) != string(appendLine(nil, "", w, 0)) {
 			t.Errorf("rollout %d: %+v, want %+v", i, r, w)
 		}
+	}
+	whole := *m.Plan // in one piece: the hash is of its key and of each result
+	whole.Shards = 0
+	text := []byte(whole.Key() + "\n")
+	for _, r := range m.Results {
+		text = appendLine(text, "", r, 0)
+	}
+	sum := fmt.Sprintf("%x", sha256.Sum256(text))
+	if m.SHA256 != sum || len(m.Results) != len(jobs) {
+		t.Errorf("the hash of %d results of %d is %s, want %s", len(m.Results), len(jobs), m.SHA256,
+			sum)
 	}
 	return m.SHA256
 }
