@@ -212,7 +212,8 @@ func TestLearn(t *testing.T) {
 	}
 }
 
-// TestSeeded: each seed and each round has noise of its own, and the same again.
+// TestSeeded: each seed and each round has noise of its own, and each seed has candidates of its
+// own; and the same again.
 func TestSeeded(t *testing.T) {
 	seen := map[string]string{}
 	for _, seed := range []uint64{0, 1, 1 << 32, 1<<32 + 1, 1 << 63} {
@@ -225,6 +226,15 @@ func TestSeeded(t *testing.T) {
 			}
 			seen[noise] = name
 		}
+		g, err := NewGains(lockstep.KindPID, 8, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		drawn, name := fmt.Sprint(g.candidates()), fmt.Sprint("gains of ", seed)
+		if other, taken := seen[drawn]; taken || fmt.Sprint(g.candidates()) != drawn {
+			t.Errorf("%s: %s, and another time %v; so has %s", name, drawn, g.candidates(), other)
+		}
+		seen[drawn] = name
 	}
 }
 
