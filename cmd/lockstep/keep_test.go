@@ -21,15 +21,13 @@ import (
 	"lockstep/internal/want"
 )
 
-// programs is a folder for the command, once it is built. TestMain removes it.
-var programs string
-
-// build builds the command, once for all tests.
+// build builds the command, once for all tests, into a temporary folder, which TestMain removes.
 var build = sync.OnceValues(func() (path string, err error) {
-	if programs, err = os.MkdirTemp("", "lockstep-program-"); err != nil {
+	folder, err := os.MkdirTemp("", "lockstep-program-")
+	if err != nil {
 		return "", err
 	}
-	path = filepath.Join(programs, "lockstep")
+	path = filepath.Join(folder, "lockstep")
 	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("%w\n%s", err, out)
