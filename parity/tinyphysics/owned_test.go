@@ -1,7 +1,9 @@
 package tinyphysics
 
 import (
+	"context"
 	"encoding/json"
+	"iter"
 	"math"
 	"reflect"
 	"slices"
@@ -68,6 +70,29 @@ func TestComputed(t *testing.T) {
 			t.Errorf("what computed are %q", got)
 		}
 		clear(got)
+	}
+}
+
+// kept is an engine that answers each job with what it keeps.
+type kept struct {
+	lockstep.Simulator
+	result lockstep.Result
+}
+
+func (k kept) Simulate(
+	context.Context, []lockstep.Job, lockstep.Options,
+) iter.Seq2[int, lockstep.Result] {
+	return func(yield func(int, lockstep.Result) bool) { yield(0, k.result) }
+}
+
+// TestFreezeOwned: who freezes a job does not write to what its engine answers.
+func TestFreezeOwned(t *testing.T) {
+	action := slices.Repeat([]float64{0.5}, 110)
+	was := slices.Clone(action)
+	e := kept{result: lockstep.Result{Trajectory: &lockstep.Trajectory{Action: action}}}
+	if _, err := Freeze(t.Context(), e, toyJobs(1, 110)[0]); err != nil ||
+		!slices.Equal(action, was) {
+		t.Errorf("the engine's actions are %v, and were %v (%v)", action, was, err)
 	}
 }
 
