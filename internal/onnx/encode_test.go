@@ -73,8 +73,8 @@ func TestEncodeParse(t *testing.T) {
 		t.Error(d)
 	}
 	for range 10 { // a map has another order each time
-		if !bytes.Equal(want.Encode(8, imports), data) {
-			t.Fatal("one model has several forms")
+		if err := simtest.Same("the file", want.Encode(8, imports), data); err != nil {
+			t.Fatalf("one model has several forms: %v", err)
 		}
 	}
 	for _, field := range []string{"\x3a\x0dcom.microsoft", "\"\x0bFusedMatMul"} {

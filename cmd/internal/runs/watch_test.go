@@ -162,9 +162,9 @@ func TestWatchText(t *testing.T) {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
 	for _, n := range []int{mostWatched, mostWatched + 1, mostWatched + 3} {
-		p, _ = sweep(n, 2)
+		p, _ = sweep(n+4, 2) // four of them have no result yet
 		w.Plan, w.Finished, w.Results = p, 2*n, map[int]Result{}
-		want = fmt.Sprintf("%d of %d rollouts\n", 2*n, 2*n)
+		want = fmt.Sprintf("%d of %d rollouts\n", 2*n, 2*n+8)
 		for i := range n {
 			p.Controllers[i].Name = fmt.Sprintf("c%d", i)
 			w.Results[2*i] = Result{Costs: lockstep.Costs{Total: float64(i)}}
