@@ -104,6 +104,11 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%s: %+v", word, f)
 		}
 	}
+}
+
+// TestJudgeAnswers: each probe is told of, one that was not answered is missing, and of one whose
+// answer is no known form is said how near it is.
+func TestJudgeAnswers(t *testing.T) {
 	for _, p := range []string{"layer_norm", "softmax", "exp", "sin", "csv"} {
 		r := replies(t)
 		f := judge("py", r, nil)
@@ -341,8 +346,10 @@ func TestBroken(t *testing.T) {
 	}{
 		"hangs":           {"sleep 1000", "no answer within", 200 * time.Millisecond},
 		"hangs, with one": {"sleep 1000 & sleep 1000", "no answer within", 200 * time.Millisecond},
-		"fails": {"echo before it >&2; echo no such thing >&2; exit 3", `exit status 3: "no such thing"`,
-			time.Minute},
+		"fails": {
+			"echo before it >&2; echo no such thing >&2; exit 3",
+			`exit status 3: "no such thing"`, time.Minute,
+		},
 		"says nothing": {"exit 0", "does not say which Python it runs", time.Minute},
 		"is no Python": {
 			"echo lockstep-answer", "does not say which Python it runs", time.Minute,
