@@ -88,41 +88,17 @@ var ways = map[string]way{
 		}
 		return tell(results), err
 	},
-	"step": func(s lockstep.Implementation, jobs []lockstep.Job, o lockstep.Options,
-		_ *lockstep.Snapshot) (string, error) {
-		p, err := s.Reset(context.Background(), jobs, o)
-		if err != nil {
-			return "", err
-		}
-		defer p.Close()
-		return toEnd(p, len(jobs))
-	},
-	"restore": func(s lockstep.Implementation, jobs []lockstep.Job, o lockstep.Options,
-		from *lockstep.Snapshot) (string, error) {
-		if from == nil {
-			from = histories(s, jobs)
-		}
-		p, err := s.Reset(context.Background(), jobs, o)
-		if err != nil {
-			return "", err
-		}
-		defer p.Close()
+	"step": begun(func(p lockstep.Stepper, n int, _ *lockstep.Snapshot) (string, error) {
+		return toEnd(p, n)
+	}),
+	"restore": begun(func(p lockstep.Stepper, n int, from *lockstep.Snapshot) (string, error) {
 		if err := p.Restore(context.Background(), from); err != nil {
 			return "", err
 		}
-		return toEnd(p, len(jobs))
-	},
-	"fork": func(s lockstep.Implementation, jobs []lockstep.Job, o lockstep.Options,
-		from *lockstep.Snapshot) (string, error) {
-		if from == nil {
-			from = histories(s, jobs)
-		}
-		p, err := s.Reset(context.Background(), jobs, o)
-		if err != nil {
-			return "", err
-		}
-		defer p.Close()
-		places := []int{len(jobs) - 1, 0, len(jobs) - 1}
+		return toEnd(p, n)
+	}),
+	"fork": begun(func(p lockstep.Stepper, n int, from *lockstep.Snapshot) (string, error) {
+		places := []int{n - 1, 0, n - 1}
 		f, err := p.Fork(
 			context.Background(), from, places, lockstep.Noise{Kind: lockstep.RouteNoise},
 		)
@@ -137,7 +113,7 @@ var ways = map[string]way{
 		}
 		text, err := toEnd(f, 3)
 		return fmt.Sprint(costs, lataccels, text), err
-	},
+	}),
 	"collect": func(s lockstep.Implementation, jobs []lockstep.Job, _ lockstep.Options,
 		_ *lockstep.Snapshot) (string, error) {
 		if len(jobs) > 1 { // it takes networks alone
@@ -157,6 +133,22 @@ var ways = map[string]way{
 		return fmt.Sprint(tell(e.Results), e.Raw, e.Softplus, e.Reward, e.Lataccel, e.Action,
 			observations), e.Results[0].Err
 	},
+}
+
+// begun is a way on from a stepper of n jobs that has just begun.
+func begun(on func(p lockstep.Stepper, n int, from *lockstep.Snapshot) (string, error)) way {
+	return func(s lockstep.Implementation, jobs []lockstep.Job, o lockstep.Options,
+		from *lockstep.Snapshot) (string, error) {
+		if from == nil {
+			from = histories(s, jobs)
+		}
+		p, err := s.Reset(context.Background(), jobs, o)
+		if err != nil {
+			return "", err
+		}
+		defer p.Close()
+		return on(p, len(jobs), from)
+	}
 }
 
 // histories are a snapshot of jobs of which nothing was computed.

@@ -43,7 +43,7 @@ func TestWeights(t *testing.T) {
 		if want := total(target, way); !(math.Abs(sum-want) <= 1e-9*want) {
 			t.Errorf("%d steps: %v, want %v", n, sum, want)
 		}
-		for i := range way {
+		for i := range way { // whose cost is summed in another order than the floor
 			way[i] = best(target, way[:i])
 		}
 		if want := total(target, way); !(math.Abs(Floor(r)-want) <= 1e-12*(1+want)) {

@@ -11,9 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/classic"
-	"lockstep/engines"
 	"lockstep/internal/simtest"
-	"lockstep/internal/want"
 )
 
 // TestBounds: a reset draws each number of a state between the bounds of that number, and of no
@@ -62,12 +60,7 @@ func TestBounds(t *testing.T) {
 func TestRecorded(t *testing.T) {
 	for _, name := range []string{"reference", "batched"} {
 		for _, e := range classic.Environments() {
-			task, err := classic.Make(e.Name, 3, nil)
-			must(t, err)
-			v, err := open(t, name).Make(task)
-			must(t, err)
-			defer v.Close()
-			must(t, v.Reset(classic.Reset{Seed: 1 << 40}))
+			v := three(t, name, e, 1<<40)
 			begin, err := v.Snapshot()
 			must(t, err)
 			begin.Steps = 1<<40 + 1
@@ -110,20 +103,6 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// eachOther tries every engine but the reference.
-func eachOther(t *testing.T, try func(t *testing.T, engine classic.Maker)) {
-	for _, e := range engines.Classic().Checked() {
-		if e.Name == "reference" {
-			continue
-		}
-		t.Run(e.Name, func(t *testing.T) {
-			made, err := e.New(2)
-			want.Skip(t, err)
-			try(t, made)
-		})
-	}
-}
-
 // eachCar tries both mountain cars, by both of NumPy's rules, at the first step and at the second,
 // from which on states are float32.
 func eachCar(
@@ -143,7 +122,7 @@ func eachCar(
 // so slowly that it stays at the wall keeps its velocity. Where they begin, float32 and float64, is
 // around where the slope stops them.
 func TestWall(t *testing.T) {
-	eachOther(t, func(t *testing.T, engine classic.Maker) {
+	each(t, "reference", func(t *testing.T, engine classic.Maker) {
 		eachCar(t, func(t *testing.T, name string, old bool, elapsed int32) {
 			holdWall(t, engine, name, old, elapsed)
 		})
@@ -240,7 +219,7 @@ func TestGoal(t *testing.T) {
 				float64(math.Nextafter32(float32(x), float32(to))))
 		}
 	}
-	eachOther(t, func(t *testing.T, engine classic.Maker) {
+	each(t, "reference", func(t *testing.T, engine classic.Maker) {
 		eachCar(t, func(t *testing.T, name string, old bool, elapsed int32) {
 			ended, all := 0, 0
 			for _, goal := range goals {

@@ -32,6 +32,32 @@ func open(t *testing.T, name string) classic.Maker {
 	return e
 }
 
+// each tries every engine but one, if that is named.
+func each(t *testing.T, but string, try func(t *testing.T, engine classic.Maker)) {
+	for _, e := range engines.Classic().Checked() {
+		if e.Name == but {
+			continue
+		}
+		t.Run(e.Name, func(t *testing.T) {
+			made, err := e.New(2)
+			want.Skip(t, err)
+			try(t, made)
+		})
+	}
+}
+
+// three are environments of an engine, each of which has begun.
+func three(t *testing.T, engine string, e classic.Environment, seed int64) classic.Vector {
+	t.Helper()
+	task, err := classic.Make(e.Name, 3, nil)
+	must(t, err)
+	v, err := open(t, engine).Make(task)
+	must(t, err)
+	t.Cleanup(func() { v.Close() })
+	must(t, v.Reset(classic.Reset{Seed: seed}))
+	return v
+}
+
 // compare holds an engine to the reference through the gymnasium.
 func compare(t *testing.T, got classic.Maker, r *gymnasium.Episodes) *parity.Report {
 	t.Helper()
@@ -101,33 +127,29 @@ func TestEngines(t *testing.T) {
 
 // TestConformance: every engine keeps what parity.Adapter promises, forced rollouts among it.
 func TestConformance(t *testing.T) {
-	for _, engine := range engines.Classic().Checked() {
-		t.Run(engine.Name, func(t *testing.T) {
-			made, err := engine.New(2)
-			want.Skip(t, err)
-			for _, e := range classic.Environments() {
-				for _, mode := range modes(e) {
-					r := rollout(e, mode)
-					r.Steps = 60
-					if mode == classic.SameStep {
-						r.Options = map[string]string{"max_episode_steps": "25"}
-					}
-					other := *r
-					other.Seeds = slices.Clone(r.Seeds)
-					other.Seeds[0] = 77
-					task, err := r.Task()
-					must(t, err)
-					tasks := append(r.Tasks(), other.Tasks()...)
-					tasks[1].Key = []string{"another"}
-					if err := conformance.Engine(t.Context(),
-						&gymnasium.Adapted{Classic: made,
-							View: gymnasium.NewView(task)}, tasks); err != nil {
-						t.Errorf("%s, %v: %v", e.Name, mode, err)
-					}
+	each(t, "", func(t *testing.T, engine classic.Maker) {
+		for _, e := range classic.Environments() {
+			for _, mode := range modes(e) {
+				r := rollout(e, mode)
+				r.Steps = 60
+				if mode == classic.SameStep {
+					r.Options = map[string]string{"max_episode_steps": "25"}
+				}
+				other := *r
+				other.Seeds = slices.Clone(r.Seeds)
+				other.Seeds[0] = 77
+				task, err := r.Task()
+				must(t, err)
+				tasks := append(r.Tasks(), other.Tasks()...)
+				tasks[1].Key = []string{"another"}
+				if err := conformance.Engine(t.Context(),
+					&gymnasium.Adapted{Classic: engine,
+						View: gymnasium.NewView(task)}, tasks); err != nil {
+					t.Errorf("%s, %v: %v", e.Name, mode, err)
 				}
 			}
-		})
-	}
+		}
+	})
 }
 
 // TestTaskNames: a rollout is named by its environments, their mode and each of their options.
@@ -334,12 +356,7 @@ func TestBadCase(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for _, name := range []string{"reference", "batched"} {
 		for _, e := range classic.Environments() {
-			task, err := classic.Make(e.Name, 3, nil)
-			must(t, err)
-			v, err := open(t, name).Make(task)
-			must(t, err)
-			defer v.Close()
-			must(t, v.Reset(classic.Reset{Seed: 1}))
+			v := three(t, name, e, 1)
 			before, err := v.Snapshot()
 			must(t, err)
 			bad, err := v.Snapshot()

@@ -177,11 +177,12 @@ def enter(name: str, row: str) -> None:
         judged, killed = sum(j - e for j, _, e in numbers), sum(k for _, k, _ in numbers)
         return killed, judged, 100 * killed / max(1, judged)
 
-    # As parity/mutants/mutation says it: families of operators but the first are apart.
-    killed, judged, share = sums(r"(?<!omissions\))(?<!confusions\)) $")
+    # As parity/mutants/mutation says it: families of operators but the first are apart, in order.
+    killed, judged, share = sums(r"^(?!.* \((?!tokens)\w+\) $)")
     total = f"{killed} of {judged} mutants killed ({share:.1f} %)"
-    for family in ("omissions", "confusions"):
+    named = [re.search(r" \((?!tokens)(\w+)\) $", cells[1]) for cells in rows]
+    for family in dict.fromkeys(found[1] for found in named if found):
         _, judged, share = sums(rf" \({family}\) $")
-        total += f"; {family}: {share:.1f} % of {judged}" if judged else ""
+        total += f"; {family}: {share:.1f} % of {judged}"
     total += "."
     README.write_text(re.sub(r"(?m)^\d+ of \d+ mutants killed .*$", total, README.read_text()))
