@@ -335,19 +335,20 @@ func TestSystemSwitch(t *testing.T) {
 	}
 }
 
+// TestOrder: a shuffled order is of the seed and the block, whichever processor runs the block.
 func TestOrder(t *testing.T) {
-	const n = 50
+	const blocks, n = 100, 50
 	seen := map[string]int{}
 	for _, o := range []emulated.Options{
-		{}, {Order: emulated.Descending}, {Order: emulated.Shuffled, Seed: 1},
-		{Order: emulated.Shuffled, Seed: 2}, {Order: emulated.Shuffled, Seed: 1},
+		{}, {Order: emulated.Descending}, {Order: emulated.Shuffled, Seed: 1, Processors: 1},
+		{Order: emulated.Shuffled, Seed: 2}, {Order: emulated.Shuffled, Seed: 1, Processors: 4},
 		{Order: emulated.Shuffled, Seed: 1 + 1<<40},
 	} {
 		d := open(t, o)
-		memory, argument := words(t, d, 3*n)
-		must(t, d.Launch("small_order", 3, n, 16, argument))
+		memory, argument := words(t, d, blocks*n)
+		must(t, d.Launch("small_order", blocks, n, 16, argument))
 		var text []byte
-		for i, thread := range fetch(t, d, memory, 3*n) {
+		for i, thread := range fetch(t, d, memory, blocks*n) {
 			i %= n
 			if o.Order == "" && thread != i || o.Order == emulated.Descending && thread != n-1-i {
 				t.Errorf("%s: thread %d comes at place %d", o.Order, thread, i)

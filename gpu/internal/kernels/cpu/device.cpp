@@ -183,7 +183,7 @@ class Worker {
         fibers_(static_cast<size_t>(threads)),
         shared_(shared),
         order_(order),
-        random_(seed) {
+        seed_(seed) {
     if (!stacks_.mapped()) {
       failure = "no memory for the stacks of the threads";
       return;
@@ -221,7 +221,7 @@ class Worker {
   std::vector<Fiber> fibers_;
   int64_t shared_;
   Order order_;
-  std::mt19937_64 random_;
+  uint64_t seed_;  // of the shuffled order
   void *memory_ = nullptr;
   struct Guard {
     void *pointer;
@@ -366,8 +366,11 @@ void Worker::run(unsigned block) {
   std::vector<size_t> turns(fibers_.size());
   std::iota(turns.begin(), turns.end(), size_t{0});
   if (order_ == Order::kDescending) std::iota(turns.rbegin(), turns.rend(), size_t{0});
+  // Drawn from the block, not from the worker: which worker takes a block is chance.
+  std::seed_seq seeds{seed_, seed_ >> 32, uint64_t{block}};
+  std::mt19937_64 random(seeds);
   for (bool done = false; !done;) {
-    if (order_ == Order::kShuffled) std::shuffle(turns.begin(), turns.end(), random_);
+    if (order_ == Order::kShuffled) std::shuffle(turns.begin(), turns.end(), random);
     for (size_t i : turns) {
       resume(fibers_[i]);
       if (!failure.empty()) return;
@@ -540,8 +543,8 @@ Result Device::launch(const std::string &kernel, int64_t blocks, int64_t threads
   std::atomic<int64_t> next{0};
   std::mutex mutex;
   std::string failure;
-  auto work = [&](uint64_t seed) {
-    Worker w(run, own, static_cast<int>(threads), shared, options_.order, seed);
+  auto work = [&] {
+    Worker w(run, own, static_cast<int>(threads), shared, options_.order, options_.seed);
     while (w.failure.empty()) {
       int64_t block = next++;
       if (block >= blocks) return;
@@ -553,8 +556,8 @@ Result Device::launch(const std::string &kernel, int64_t blocks, int64_t threads
   };
   std::vector<std::thread> others;
   for (int64_t i = 1; i < std::min<int64_t>(options_.workers, blocks); i++)
-    others.emplace_back(work, options_.seed + static_cast<uint64_t>(i));
-  work(options_.seed);
+    others.emplace_back(work);
+  work();
   for (auto &o : others) o.join();
   if (watch != nullptr) watch->released(reinterpret_cast<uint64_t>(own));
   if (!failure.empty()) return fail(Result::kFailed, kernel + ": " + failure);
