@@ -25,7 +25,6 @@ next:
 	MOVQ          $0x000fffff, DI
 	BZHIQ         SI, DI, DI
 	KMOVW         DI, K1
-	SHRQ          $0x10, DI
 	VBROADCASTSS  constants<>+0(SB), Z0
 	VMOVUPS       (CX), K1, Z0
 	MOVQ          CX, DI
@@ -34,7 +33,6 @@ next:
 	MOVQ          $0x000fffff, R8
 	BZHIQ         SI, R8, R8
 	KMOVW         R8, K2
-	SHRQ          $0x10, R8
 	VBROADCASTSS  constants<>+0(SB), Z1
 	VMOVUPS       (DI), K2, Z1
 	MOVQ          DI, R8
@@ -43,7 +41,6 @@ next:
 	MOVQ          $0x000fffff, R9
 	BZHIQ         SI, R9, R9
 	KMOVW         R9, K3
-	SHRQ          $0x10, R9
 	VBROADCASTSS  constants<>+0(SB), Z2
 	VMOVUPS       (R8), K3, Z2
 	MOVQ          R8, R9
@@ -52,7 +49,6 @@ next:
 	MOVQ          $0x000fffff, R10
 	BZHIQ         SI, R10, SI
 	KMOVW         SI, K4
-	SHRQ          $0x10, SI
 	VBROADCASTSS  constants<>+0(SB), Z3
 	VMOVUPS       (R9), K4, Z3
 	VMOVUPS       Z0, Z4
@@ -269,7 +265,6 @@ not_4x1:
 	KMOVW         DI, K1
 	SHRQ          $0x10, DI
 	KMOVW         DI, K2
-	SHRQ          $0x10, DI
 	VBROADCASTSS  constants<>+0(SB), Z0
 	VMOVUPS       (CX), K1, Z0
 	VBROADCASTSS  constants<>+0(SB), Z1
@@ -282,7 +277,6 @@ not_4x1:
 	KMOVW         SI, K3
 	SHRQ          $0x10, SI
 	KMOVW         SI, K4
-	SHRQ          $0x10, SI
 	VBROADCASTSS  constants<>+0(SB), Z2
 	VMOVUPS       (DI), K3, Z2
 	VBROADCASTSS  constants<>+0(SB), Z3
@@ -443,7 +437,6 @@ not_2x2:
 	KMOVW         SI, K1
 	SHRQ          $0x10, SI
 	KMOVW         SI, K2
-	SHRQ          $0x10, SI
 	VBROADCASTSS  constants<>+0(SB), Z0
 	VMOVUPS       (CX), K1, Z0
 	VBROADCASTSS  constants<>+0(SB), Z1
@@ -568,7 +561,6 @@ next:
 	MOVQ          $0x000fffff, DI
 	BZHIQ         SI, DI, DI
 	KMOVW         DI, K1
-	SHRQ          $0x10, DI
 	VBROADCASTSS  constants<>+0(SB), Z0
 	VMOVUPS       (CX), K1, Z0
 	MOVQ          CX, DI
@@ -577,7 +569,6 @@ next:
 	MOVQ          $0x000fffff, R8
 	BZHIQ         SI, R8, R8
 	KMOVW         R8, K2
-	SHRQ          $0x10, R8
 	VBROADCASTSS  constants<>+0(SB), Z1
 	VMOVUPS       (DI), K2, Z1
 	MOVQ          DI, R8
@@ -586,7 +577,6 @@ next:
 	MOVQ          $0x000fffff, R9
 	BZHIQ         SI, R9, R9
 	KMOVW         R9, K3
-	SHRQ          $0x10, R9
 	VBROADCASTSS  constants<>+0(SB), Z2
 	VMOVUPS       (R8), K3, Z2
 	MOVQ          R8, R9
@@ -595,7 +585,6 @@ next:
 	MOVQ          $0x000fffff, R10
 	BZHIQ         SI, R10, SI
 	KMOVW         SI, K4
-	SHRQ          $0x10, SI
 	VBROADCASTSS  constants<>+0(SB), Z3
 	VMOVUPS       (R9), K4, Z3
 	VMOVUPS       Z0, Z4
@@ -822,7 +811,6 @@ not_4x1:
 	KMOVW         DI, K1
 	SHRQ          $0x10, DI
 	KMOVW         DI, K2
-	SHRQ          $0x10, DI
 	VBROADCASTSS  constants<>+0(SB), Z0
 	VMOVUPS       (CX), K1, Z0
 	VBROADCASTSS  constants<>+0(SB), Z1
@@ -835,7 +823,6 @@ not_4x1:
 	KMOVW         SI, K3
 	SHRQ          $0x10, SI
 	KMOVW         SI, K4
-	SHRQ          $0x10, SI
 	VBROADCASTSS  constants<>+0(SB), Z2
 	VMOVUPS       (DI), K3, Z2
 	VBROADCASTSS  constants<>+0(SB), Z3
@@ -1006,7 +993,6 @@ not_2x2:
 	KMOVW         SI, K1
 	SHRQ          $0x10, SI
 	KMOVW         SI, K2
-	SHRQ          $0x10, SI
 	VBROADCASTSS  constants<>+0(SB), Z0
 	VMOVUPS       (CX), K1, Z0
 	VBROADCASTSS  constants<>+0(SB), Z1

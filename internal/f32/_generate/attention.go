@@ -147,10 +147,11 @@ func (l level) columns(n Register, count int) []Register {
 		MOVQ(U32(1<<context-1), ones)
 		BZHIQ(n, ones, bits)
 		for k := range masks {
-			mask := K()
-			KMOVW(bits.As32(), mask)
-			masks[k] = mask
-			SHRQ(Imm(16), bits)
+			if k > 0 {
+				SHRQ(Imm(16), bits)
+			}
+			masks[k] = K()
+			KMOVW(bits.As32(), masks[k])
 		}
 		return masks
 	}
