@@ -93,9 +93,12 @@ PKG ?= ./parity/schema
 mutation: ## judge a package's tests by mutants that nobody chose (PKG=./parity/schema), and enter the score in parity/mutants/MUTATION.md
 	$(GO) run ./parity/mutants/mutation --enter $(MUTATIONFLAGS) $(PKG)
 
-.PHONY: mutation-kernels mutation-python
+.PHONY: mutation-kernels mutation-assembly mutation-python
 mutation-kernels: ## the same of the kernels, executed on the CPU: a sample (MUTATIONFLAGS='--most 40 --seed 7')
 	$(PYTHON) parity/mutants/tokens/kernels.py --enter $(MUTATIONFLAGS)
+
+mutation-assembly: ## the same of the assembly of x86-64, a sample of each package that has any
+	$(PYTHON) parity/mutants/tokens/assembly.py --enter $(MUTATIONFLAGS)
 
 mutation-python: ## the same of the Python package, which make test-python installs
 	$(PYTHON_VENV)/bin/python parity/mutants/tokens/package.py --enter $(MUTATIONFLAGS)

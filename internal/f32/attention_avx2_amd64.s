@@ -137,10 +137,7 @@ next:
 	VMULPS       Y0, Y3, Y3
 	VMULPS       Y2, Y3, Y3
 	VPAND        Y1, Y3, Y3
-	VXORPS       Y2, Y2, Y2
 	VMOVUPS      Y3, Y0
-	VADDPS       Y2, Y0, Y0
-	VADDPS       Y2, Y0, Y0
 	VMOVSHDUP    Y0, Y2
 	VADDPS       Y2, Y0, Y0
 	VPERMILPD    $0x05, Y0, Y2
@@ -248,9 +245,7 @@ not_1x1:
 	VMULPS       Y5, Y7, Y7
 	VPAND        Y1, Y6, Y6
 	VPAND        Y2, Y7, Y7
-	VXORPS       Y3, Y3, Y3
 	VMOVUPS      Y6, Y0
-	VADDPS       Y3, Y0, Y0
 	VADDPS       Y7, Y0, Y0
 	VMOVSHDUP    Y0, Y3
 	VADDPS       Y3, Y0, Y0
@@ -390,7 +385,6 @@ not_1x2:
 	VPAND        Y1, Y9, Y9
 	VPAND        Y2, Y10, Y10
 	VPAND        Y3, Y11, Y11
-	VXORPS       Y0, Y0, Y0
 	VMOVUPS      Y9, Y0
 	VADDPS       Y11, Y0, Y0
 	VADDPS       Y10, Y0, Y0
@@ -609,10 +603,7 @@ next:
 	VPADDD       constants<>+384(SB), Y2, Y2
 	VMULPS       Y2, Y3, Y3
 	VPAND        Y1, Y3, Y3
-	VXORPS       Y2, Y2, Y2
 	VMOVUPS      Y3, Y0
-	VADDPS       Y2, Y0, Y0
-	VADDPS       Y2, Y0, Y0
 	VMOVSHDUP    Y0, Y2
 	VADDPS       Y2, Y0, Y0
 	VPERMILPD    $0x05, Y0, Y2
@@ -708,10 +699,8 @@ not_1x1:
 	VMULPS       Y5, Y7, Y7
 	VPAND        Y1, Y6, Y6
 	VPAND        Y2, Y7, Y7
-	VXORPS       Y3, Y3, Y3
 	VMOVUPS      Y6, Y0
 	VADDPS       Y7, Y0, Y0
-	VADDPS       Y3, Y0, Y0
 	VMOVSHDUP    Y0, Y3
 	VADDPS       Y3, Y0, Y0
 	VPERMILPD    $0x05, Y0, Y3
@@ -833,7 +822,6 @@ not_1x2:
 	VPAND        Y1, Y9, Y9
 	VPAND        Y2, Y10, Y10
 	VPAND        Y3, Y11, Y11
-	VXORPS       Y0, Y0, Y0
 	VMOVUPS      Y9, Y0
 	VADDPS       Y10, Y0, Y0
 	VADDPS       Y11, Y0, Y0

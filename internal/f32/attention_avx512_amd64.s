@@ -168,80 +168,72 @@ next:
 	VSCALEFPS     Z6, Z10, Z10
 	VSCALEFPS     Z7, Z11, Z11
 	VMOVAPS.Z     Z8, K1, Z8
-	VXORPS        Y1, Y1, Y1
-	VEXTRACTF64X4 $0x01, Z8, Y2
-	VMOVUPS       Y8, Y0
-	VADDPS        Y1, Y0, Y0
-	VADDPS        Y2, Y0, Y0
-	VMOVSHDUP     Y0, Y1
-	VADDPS        Y1, Y0, Y0
-	VPERMILPD     $0x05, Y0, Y1
-	VADDPS        Y1, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X1
-	VADDSS        X1, X0, X0
-	VMOVSS        constants<>+44(SB), X1
-	VDIVSS        X0, X1, X0
-	VBROADCASTSS  X0, Z0
+	VEXTRACTF64X4 $0x01, Z8, Y0
+	VMOVUPS       Y8, Y1
+	VADDPS        Y0, Y1, Y1
+	VMOVSHDUP     Y1, Y0
+	VADDPS        Y0, Y1, Y1
+	VPERMILPD     $0x05, Y1, Y0
+	VADDPS        Y0, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X0
+	VADDSS        X0, X1, X1
+	VMOVSS        constants<>+44(SB), X0
+	VDIVSS        X1, X0, X1
+	VBROADCASTSS  X1, Z0
 	VMULPS        Z0, Z8, Z8
 	VMOVAPS.Z     Z8, K1, Z8
 	VMOVUPS       Z8, (CX)
 	VXORPS        X0, X0, X0
 	VMOVUPS       X0, 64(CX)
 	VMOVAPS.Z     Z9, K2, Z9
-	VXORPS        Y1, Y1, Y1
-	VEXTRACTF64X4 $0x01, Z9, Y2
-	VMOVUPS       Y9, Y0
-	VADDPS        Y1, Y0, Y0
-	VADDPS        Y2, Y0, Y0
-	VMOVSHDUP     Y0, Y1
-	VADDPS        Y1, Y0, Y0
-	VPERMILPD     $0x05, Y0, Y1
-	VADDPS        Y1, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X1
-	VADDSS        X1, X0, X0
-	VMOVSS        constants<>+44(SB), X1
-	VDIVSS        X0, X1, X0
-	VBROADCASTSS  X0, Z0
+	VEXTRACTF64X4 $0x01, Z9, Y0
+	VMOVUPS       Y9, Y1
+	VADDPS        Y0, Y1, Y1
+	VMOVSHDUP     Y1, Y0
+	VADDPS        Y0, Y1, Y1
+	VPERMILPD     $0x05, Y1, Y0
+	VADDPS        Y0, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X0
+	VADDSS        X0, X1, X1
+	VMOVSS        constants<>+44(SB), X0
+	VDIVSS        X1, X0, X1
+	VBROADCASTSS  X1, Z0
 	VMULPS        Z0, Z9, Z9
 	VMOVAPS.Z     Z9, K2, Z9
 	VMOVUPS       Z9, (DI)
 	VXORPS        X0, X0, X0
 	VMOVUPS       X0, 64(DI)
 	VMOVAPS.Z     Z10, K3, Z10
-	VXORPS        Y1, Y1, Y1
-	VEXTRACTF64X4 $0x01, Z10, Y2
-	VMOVUPS       Y10, Y0
-	VADDPS        Y1, Y0, Y0
-	VADDPS        Y2, Y0, Y0
-	VMOVSHDUP     Y0, Y1
-	VADDPS        Y1, Y0, Y0
-	VPERMILPD     $0x05, Y0, Y1
-	VADDPS        Y1, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X1
-	VADDSS        X1, X0, X0
-	VMOVSS        constants<>+44(SB), X1
-	VDIVSS        X0, X1, X0
-	VBROADCASTSS  X0, Z0
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VMOVUPS       Y10, Y1
+	VADDPS        Y0, Y1, Y1
+	VMOVSHDUP     Y1, Y0
+	VADDPS        Y0, Y1, Y1
+	VPERMILPD     $0x05, Y1, Y0
+	VADDPS        Y0, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X0
+	VADDSS        X0, X1, X1
+	VMOVSS        constants<>+44(SB), X0
+	VDIVSS        X1, X0, X1
+	VBROADCASTSS  X1, Z0
 	VMULPS        Z0, Z10, Z10
 	VMOVAPS.Z     Z10, K3, Z10
 	VMOVUPS       Z10, (R8)
 	VXORPS        X0, X0, X0
 	VMOVUPS       X0, 64(R8)
 	VMOVAPS.Z     Z11, K4, Z11
-	VXORPS        Y1, Y1, Y1
-	VEXTRACTF64X4 $0x01, Z11, Y2
-	VMOVUPS       Y11, Y0
-	VADDPS        Y1, Y0, Y0
-	VADDPS        Y2, Y0, Y0
-	VMOVSHDUP     Y0, Y1
-	VADDPS        Y1, Y0, Y0
-	VPERMILPD     $0x05, Y0, Y1
-	VADDPS        Y1, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X1
-	VADDSS        X1, X0, X0
-	VMOVSS        constants<>+44(SB), X1
-	VDIVSS        X0, X1, X0
-	VBROADCASTSS  X0, Z0
+	VEXTRACTF64X4 $0x01, Z11, Y0
+	VMOVUPS       Y11, Y1
+	VADDPS        Y0, Y1, Y1
+	VMOVSHDUP     Y1, Y0
+	VADDPS        Y0, Y1, Y1
+	VPERMILPD     $0x05, Y1, Y0
+	VADDPS        Y0, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X0
+	VADDSS        X0, X1, X1
+	VMOVSS        constants<>+44(SB), X0
+	VDIVSS        X1, X0, X1
+	VBROADCASTSS  X1, Z0
 	VMULPS        Z0, Z11, Z11
 	VMOVAPS.Z     Z11, K4, Z11
 	VMOVUPS       Z11, (R9)
@@ -381,20 +373,19 @@ not_4x1:
 	VSCALEFPS     Z7, Z11, Z11
 	VMOVAPS.Z     Z8, K1, Z8
 	VMOVAPS.Z     Z9, K2, Z9
-	VXORPS        Y0, Y0, Y0
-	VEXTRACTF64X4 $0x01, Z8, Y1
-	VMOVUPS       Y8, Y0
-	VADDPS        Y9, Y0, Y0
-	VADDPS        Y1, Y0, Y0
-	VMOVSHDUP     Y0, Y1
-	VADDPS        Y1, Y0, Y0
-	VPERMILPD     $0x05, Y0, Y1
-	VADDPS        Y1, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X1
-	VADDSS        X1, X0, X0
-	VMOVSS        constants<>+44(SB), X1
-	VDIVSS        X0, X1, X0
-	VBROADCASTSS  X0, Z0
+	VEXTRACTF64X4 $0x01, Z8, Y0
+	VMOVUPS       Y8, Y1
+	VADDPS        Y9, Y1, Y1
+	VADDPS        Y0, Y1, Y1
+	VMOVSHDUP     Y1, Y0
+	VADDPS        Y0, Y1, Y1
+	VPERMILPD     $0x05, Y1, Y0
+	VADDPS        Y0, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X0
+	VADDSS        X0, X1, X1
+	VMOVSS        constants<>+44(SB), X0
+	VDIVSS        X1, X0, X1
+	VBROADCASTSS  X1, Z0
 	VMULPS        Z0, Z8, Z8
 	VMOVAPS.Z     Z8, K1, Z8
 	VMULPS        Z0, Z9, Z9
@@ -403,20 +394,19 @@ not_4x1:
 	VMOVUPS       X9, 64(CX)
 	VMOVAPS.Z     Z10, K3, Z10
 	VMOVAPS.Z     Z11, K4, Z11
-	VXORPS        Y0, Y0, Y0
-	VEXTRACTF64X4 $0x01, Z10, Y1
-	VMOVUPS       Y10, Y0
-	VADDPS        Y11, Y0, Y0
-	VADDPS        Y1, Y0, Y0
-	VMOVSHDUP     Y0, Y1
-	VADDPS        Y1, Y0, Y0
-	VPERMILPD     $0x05, Y0, Y1
-	VADDPS        Y1, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X1
-	VADDSS        X1, X0, X0
-	VMOVSS        constants<>+44(SB), X1
-	VDIVSS        X0, X1, X0
-	VBROADCASTSS  X0, Z0
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VMOVUPS       Y10, Y1
+	VADDPS        Y11, Y1, Y1
+	VADDPS        Y0, Y1, Y1
+	VMOVSHDUP     Y1, Y0
+	VADDPS        Y0, Y1, Y1
+	VPERMILPD     $0x05, Y1, Y0
+	VADDPS        Y0, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X0
+	VADDSS        X0, X1, X1
+	VMOVSS        constants<>+44(SB), X0
+	VDIVSS        X1, X0, X1
+	VBROADCASTSS  X1, Z0
 	VMULPS        Z0, Z10, Z10
 	VMOVAPS.Z     Z10, K3, Z10
 	VMULPS        Z0, Z11, Z11
@@ -496,20 +486,19 @@ not_2x2:
 	VSCALEFPS     Z3, Z5, Z5
 	VMOVAPS.Z     Z4, K1, Z4
 	VMOVAPS.Z     Z5, K2, Z5
-	VXORPS        Y0, Y0, Y0
-	VEXTRACTF64X4 $0x01, Z4, Y1
-	VMOVUPS       Y4, Y0
-	VADDPS        Y5, Y0, Y0
-	VADDPS        Y1, Y0, Y0
-	VMOVSHDUP     Y0, Y1
-	VADDPS        Y1, Y0, Y0
-	VPERMILPD     $0x05, Y0, Y1
-	VADDPS        Y1, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X1
-	VADDSS        X1, X0, X0
-	VMOVSS        constants<>+44(SB), X1
-	VDIVSS        X0, X1, X0
-	VBROADCASTSS  X0, Z0
+	VEXTRACTF64X4 $0x01, Z4, Y0
+	VMOVUPS       Y4, Y1
+	VADDPS        Y5, Y1, Y1
+	VADDPS        Y0, Y1, Y1
+	VMOVSHDUP     Y1, Y0
+	VADDPS        Y0, Y1, Y1
+	VPERMILPD     $0x05, Y1, Y0
+	VADDPS        Y0, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X0
+	VADDSS        X0, X1, X1
+	VMOVSS        constants<>+44(SB), X0
+	VDIVSS        X1, X0, X1
+	VBROADCASTSS  X1, Z0
 	VMULPS        Z0, Z4, Z4
 	VMOVAPS.Z     Z4, K1, Z4
 	VMULPS        Z0, Z5, Z5
@@ -714,80 +703,72 @@ next:
 	VMULPS           Z6, Z10, Z10
 	VMULPS           Z7, Z11, Z11
 	VMOVAPS.Z        Z8, K1, Z8
-	VXORPS           Y1, Y1, Y1
-	VEXTRACTF64X4    $0x01, Z8, Y2
-	VMOVUPS          Y8, Y0
-	VADDPS           Y2, Y0, Y0
-	VADDPS           Y1, Y0, Y0
-	VMOVSHDUP        Y0, Y1
-	VADDPS           Y1, Y0, Y0
-	VPERMILPD        $0x05, Y0, Y1
-	VADDPS           Y1, Y0, Y0
-	VEXTRACTF128     $0x01, Y0, X1
-	VADDSS           X1, X0, X0
-	VMOVSS           constants<>+44(SB), X1
-	VDIVSS           X0, X1, X0
-	VBROADCASTSS     X0, Z0
+	VEXTRACTF64X4    $0x01, Z8, Y0
+	VMOVUPS          Y8, Y1
+	VADDPS           Y0, Y1, Y1
+	VMOVSHDUP        Y1, Y0
+	VADDPS           Y0, Y1, Y1
+	VPERMILPD        $0x05, Y1, Y0
+	VADDPS           Y0, Y1, Y1
+	VEXTRACTF128     $0x01, Y1, X0
+	VADDSS           X0, X1, X1
+	VMOVSS           constants<>+44(SB), X0
+	VDIVSS           X1, X0, X1
+	VBROADCASTSS     X1, Z0
 	VMULPS           Z0, Z8, Z8
 	VMOVAPS.Z        Z8, K1, Z8
 	VMOVUPS          Z8, (CX)
 	VXORPS           X0, X0, X0
 	VMOVUPS          X0, 64(CX)
 	VMOVAPS.Z        Z9, K2, Z9
-	VXORPS           Y1, Y1, Y1
-	VEXTRACTF64X4    $0x01, Z9, Y2
-	VMOVUPS          Y9, Y0
-	VADDPS           Y2, Y0, Y0
-	VADDPS           Y1, Y0, Y0
-	VMOVSHDUP        Y0, Y1
-	VADDPS           Y1, Y0, Y0
-	VPERMILPD        $0x05, Y0, Y1
-	VADDPS           Y1, Y0, Y0
-	VEXTRACTF128     $0x01, Y0, X1
-	VADDSS           X1, X0, X0
-	VMOVSS           constants<>+44(SB), X1
-	VDIVSS           X0, X1, X0
-	VBROADCASTSS     X0, Z0
+	VEXTRACTF64X4    $0x01, Z9, Y0
+	VMOVUPS          Y9, Y1
+	VADDPS           Y0, Y1, Y1
+	VMOVSHDUP        Y1, Y0
+	VADDPS           Y0, Y1, Y1
+	VPERMILPD        $0x05, Y1, Y0
+	VADDPS           Y0, Y1, Y1
+	VEXTRACTF128     $0x01, Y1, X0
+	VADDSS           X0, X1, X1
+	VMOVSS           constants<>+44(SB), X0
+	VDIVSS           X1, X0, X1
+	VBROADCASTSS     X1, Z0
 	VMULPS           Z0, Z9, Z9
 	VMOVAPS.Z        Z9, K2, Z9
 	VMOVUPS          Z9, (DI)
 	VXORPS           X0, X0, X0
 	VMOVUPS          X0, 64(DI)
 	VMOVAPS.Z        Z10, K3, Z10
-	VXORPS           Y1, Y1, Y1
-	VEXTRACTF64X4    $0x01, Z10, Y2
-	VMOVUPS          Y10, Y0
-	VADDPS           Y2, Y0, Y0
-	VADDPS           Y1, Y0, Y0
-	VMOVSHDUP        Y0, Y1
-	VADDPS           Y1, Y0, Y0
-	VPERMILPD        $0x05, Y0, Y1
-	VADDPS           Y1, Y0, Y0
-	VEXTRACTF128     $0x01, Y0, X1
-	VADDSS           X1, X0, X0
-	VMOVSS           constants<>+44(SB), X1
-	VDIVSS           X0, X1, X0
-	VBROADCASTSS     X0, Z0
+	VEXTRACTF64X4    $0x01, Z10, Y0
+	VMOVUPS          Y10, Y1
+	VADDPS           Y0, Y1, Y1
+	VMOVSHDUP        Y1, Y0
+	VADDPS           Y0, Y1, Y1
+	VPERMILPD        $0x05, Y1, Y0
+	VADDPS           Y0, Y1, Y1
+	VEXTRACTF128     $0x01, Y1, X0
+	VADDSS           X0, X1, X1
+	VMOVSS           constants<>+44(SB), X0
+	VDIVSS           X1, X0, X1
+	VBROADCASTSS     X1, Z0
 	VMULPS           Z0, Z10, Z10
 	VMOVAPS.Z        Z10, K3, Z10
 	VMOVUPS          Z10, (R8)
 	VXORPS           X0, X0, X0
 	VMOVUPS          X0, 64(R8)
 	VMOVAPS.Z        Z11, K4, Z11
-	VXORPS           Y1, Y1, Y1
-	VEXTRACTF64X4    $0x01, Z11, Y2
-	VMOVUPS          Y11, Y0
-	VADDPS           Y2, Y0, Y0
-	VADDPS           Y1, Y0, Y0
-	VMOVSHDUP        Y0, Y1
-	VADDPS           Y1, Y0, Y0
-	VPERMILPD        $0x05, Y0, Y1
-	VADDPS           Y1, Y0, Y0
-	VEXTRACTF128     $0x01, Y0, X1
-	VADDSS           X1, X0, X0
-	VMOVSS           constants<>+44(SB), X1
-	VDIVSS           X0, X1, X0
-	VBROADCASTSS     X0, Z0
+	VEXTRACTF64X4    $0x01, Z11, Y0
+	VMOVUPS          Y11, Y1
+	VADDPS           Y0, Y1, Y1
+	VMOVSHDUP        Y1, Y0
+	VADDPS           Y0, Y1, Y1
+	VPERMILPD        $0x05, Y1, Y0
+	VADDPS           Y0, Y1, Y1
+	VEXTRACTF128     $0x01, Y1, X0
+	VADDSS           X0, X1, X1
+	VMOVSS           constants<>+44(SB), X0
+	VDIVSS           X1, X0, X1
+	VBROADCASTSS     X1, Z0
 	VMULPS           Z0, Z11, Z11
 	VMOVAPS.Z        Z11, K4, Z11
 	VMOVUPS          Z11, (R9)
@@ -937,20 +918,19 @@ not_4x1:
 	VMULPS           Z7, Z11, Z11
 	VMOVAPS.Z        Z8, K1, Z8
 	VMOVAPS.Z        Z9, K2, Z9
-	VXORPS           Y0, Y0, Y0
-	VEXTRACTF64X4    $0x01, Z8, Y1
-	VMOVUPS          Y8, Y0
-	VADDPS           Y1, Y0, Y0
-	VADDPS           Y9, Y0, Y0
-	VMOVSHDUP        Y0, Y1
-	VADDPS           Y1, Y0, Y0
-	VPERMILPD        $0x05, Y0, Y1
-	VADDPS           Y1, Y0, Y0
-	VEXTRACTF128     $0x01, Y0, X1
-	VADDSS           X1, X0, X0
-	VMOVSS           constants<>+44(SB), X1
-	VDIVSS           X0, X1, X0
-	VBROADCASTSS     X0, Z0
+	VEXTRACTF64X4    $0x01, Z8, Y0
+	VMOVUPS          Y8, Y1
+	VADDPS           Y0, Y1, Y1
+	VADDPS           Y9, Y1, Y1
+	VMOVSHDUP        Y1, Y0
+	VADDPS           Y0, Y1, Y1
+	VPERMILPD        $0x05, Y1, Y0
+	VADDPS           Y0, Y1, Y1
+	VEXTRACTF128     $0x01, Y1, X0
+	VADDSS           X0, X1, X1
+	VMOVSS           constants<>+44(SB), X0
+	VDIVSS           X1, X0, X1
+	VBROADCASTSS     X1, Z0
 	VMULPS           Z0, Z8, Z8
 	VMOVAPS.Z        Z8, K1, Z8
 	VMULPS           Z0, Z9, Z9
@@ -959,20 +939,19 @@ not_4x1:
 	VMOVUPS          X9, 64(CX)
 	VMOVAPS.Z        Z10, K3, Z10
 	VMOVAPS.Z        Z11, K4, Z11
-	VXORPS           Y0, Y0, Y0
-	VEXTRACTF64X4    $0x01, Z10, Y1
-	VMOVUPS          Y10, Y0
-	VADDPS           Y1, Y0, Y0
-	VADDPS           Y11, Y0, Y0
-	VMOVSHDUP        Y0, Y1
-	VADDPS           Y1, Y0, Y0
-	VPERMILPD        $0x05, Y0, Y1
-	VADDPS           Y1, Y0, Y0
-	VEXTRACTF128     $0x01, Y0, X1
-	VADDSS           X1, X0, X0
-	VMOVSS           constants<>+44(SB), X1
-	VDIVSS           X0, X1, X0
-	VBROADCASTSS     X0, Z0
+	VEXTRACTF64X4    $0x01, Z10, Y0
+	VMOVUPS          Y10, Y1
+	VADDPS           Y0, Y1, Y1
+	VADDPS           Y11, Y1, Y1
+	VMOVSHDUP        Y1, Y0
+	VADDPS           Y0, Y1, Y1
+	VPERMILPD        $0x05, Y1, Y0
+	VADDPS           Y0, Y1, Y1
+	VEXTRACTF128     $0x01, Y1, X0
+	VADDSS           X0, X1, X1
+	VMOVSS           constants<>+44(SB), X0
+	VDIVSS           X1, X0, X1
+	VBROADCASTSS     X1, Z0
 	VMULPS           Z0, Z10, Z10
 	VMOVAPS.Z        Z10, K3, Z10
 	VMULPS           Z0, Z11, Z11
@@ -1056,20 +1035,19 @@ not_2x2:
 	VMULPS           Z3, Z5, Z5
 	VMOVAPS.Z        Z4, K1, Z4
 	VMOVAPS.Z        Z5, K2, Z5
-	VXORPS           Y0, Y0, Y0
-	VEXTRACTF64X4    $0x01, Z4, Y1
-	VMOVUPS          Y4, Y0
-	VADDPS           Y1, Y0, Y0
-	VADDPS           Y5, Y0, Y0
-	VMOVSHDUP        Y0, Y1
-	VADDPS           Y1, Y0, Y0
-	VPERMILPD        $0x05, Y0, Y1
-	VADDPS           Y1, Y0, Y0
-	VEXTRACTF128     $0x01, Y0, X1
-	VADDSS           X1, X0, X0
-	VMOVSS           constants<>+44(SB), X1
-	VDIVSS           X0, X1, X0
-	VBROADCASTSS     X0, Z0
+	VEXTRACTF64X4    $0x01, Z4, Y0
+	VMOVUPS          Y4, Y1
+	VADDPS           Y0, Y1, Y1
+	VADDPS           Y5, Y1, Y1
+	VMOVSHDUP        Y1, Y0
+	VADDPS           Y0, Y1, Y1
+	VPERMILPD        $0x05, Y1, Y0
+	VADDPS           Y0, Y1, Y1
+	VEXTRACTF128     $0x01, Y1, X0
+	VADDSS           X0, X1, X1
+	VMOVSS           constants<>+44(SB), X0
+	VDIVSS           X1, X0, X1
+	VBROADCASTSS     X1, Z0
 	VMULPS           Z0, Z4, Z4
 	VMOVAPS.Z        Z4, K1, Z4
 	VMULPS           Z0, Z5, Z5

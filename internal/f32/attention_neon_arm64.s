@@ -139,7 +139,6 @@ next:
 	WORD $0x6e20dc63 // fmul v3.4s, v3.4s, v0.4s
 	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
 	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
-	WORD $0x6e201c00 // eor v0.16b, v0.16b, v0.16b
 	VMOV V3.B16, V0.B16
 	WORD $0x6e221c42 // eor v2.16b, v2.16b, v2.16b
 	WORD $0x6e22d400 // faddp v0.4s, v0.4s, v2.4s
@@ -268,9 +267,7 @@ not_1x1:
 	WORD $0x6e25dc00 // fmul v0.4s, v0.4s, v5.4s
 	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
 	WORD $0x4e221c00 // and v0.16b, v0.16b, v2.16b
-	WORD $0x6e231c63 // eor v3.16b, v3.16b, v3.16b
 	VMOV V6.B16, V3.B16
-	WORD $0x6e241c84 // eor v4.16b, v4.16b, v4.16b
 	VMOV V0.B16, V4.B16
 	WORD $0x6e24d463 // faddp v3.4s, v3.4s, v4.4s
 	WORD $0x6e23d463 // faddp v3.4s, v3.4s, v3.4s
@@ -444,10 +441,8 @@ not_1x2:
 	WORD $0x4e211d6b // and v11.16b, v11.16b, v1.16b
 	WORD $0x4e221c00 // and v0.16b, v0.16b, v2.16b
 	WORD $0x4e231c84 // and v4.16b, v4.16b, v3.16b
-	WORD $0x6e251ca5 // eor v5.16b, v5.16b, v5.16b
 	VMOV V11.B16, V5.B16
 	WORD $0x4e24d4a5 // fadd v5.4s, v5.4s, v4.4s
-	WORD $0x6e261cc6 // eor v6.16b, v6.16b, v6.16b
 	VMOV V0.B16, V6.B16
 	WORD $0x6e26d4a5 // faddp v5.4s, v5.4s, v6.4s
 	WORD $0x6e25d4a5 // faddp v5.4s, v5.4s, v5.4s
@@ -667,10 +662,8 @@ not_1x3:
 	WORD $0x4e221c00 // and v0.16b, v0.16b, v2.16b
 	WORD $0x4e231ca5 // and v5.16b, v5.16b, v3.16b
 	WORD $0x4e241cc6 // and v6.16b, v6.16b, v4.16b
-	WORD $0x6e271ce7 // eor v7.16b, v7.16b, v7.16b
 	VMOV V16.B16, V7.B16
 	WORD $0x4e25d4e7 // fadd v7.4s, v7.4s, v5.4s
-	WORD $0x6e281d08 // eor v8.16b, v8.16b, v8.16b
 	VMOV V0.B16, V8.B16
 	WORD $0x4e26d508 // fadd v8.4s, v8.4s, v6.4s
 	WORD $0x6e28d4e7 // faddp v7.4s, v7.4s, v8.4s
@@ -935,11 +928,9 @@ not_1x4:
 	WORD $0x4e231cc6 // and v6.16b, v6.16b, v3.16b
 	WORD $0x4e241ce7 // and v7.16b, v7.16b, v4.16b
 	WORD $0x4e251d08 // and v8.16b, v8.16b, v5.16b
-	WORD $0x6e291d29 // eor v9.16b, v9.16b, v9.16b
 	VMOV V15.B16, V9.B16
 	WORD $0x4e28d529 // fadd v9.4s, v9.4s, v8.4s
 	WORD $0x4e26d529 // fadd v9.4s, v9.4s, v6.4s
-	WORD $0x6e2a1d4a // eor v10.16b, v10.16b, v10.16b
 	VMOV V0.B16, V10.B16
 	WORD $0x4e27d54a // fadd v10.4s, v10.4s, v7.4s
 	WORD $0x6e2ad529 // faddp v9.4s, v9.4s, v10.4s
@@ -1109,7 +1100,6 @@ next:
 	WORD $0x4ebf8442 // add v2.4s, v2.4s, v31.4s
 	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
 	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
-	WORD $0x6e201c00 // eor v0.16b, v0.16b, v0.16b
 	VMOV V3.B16, V0.B16
 	WORD $0x6e221c42 // eor v2.16b, v2.16b, v2.16b
 	WORD $0x6e22d400 // faddp v0.4s, v0.4s, v2.4s
@@ -1225,9 +1215,7 @@ not_1x1:
 	WORD $0x6e25dc00 // fmul v0.4s, v0.4s, v5.4s
 	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
 	WORD $0x4e221c00 // and v0.16b, v0.16b, v2.16b
-	WORD $0x6e231c63 // eor v3.16b, v3.16b, v3.16b
 	VMOV V6.B16, V3.B16
-	WORD $0x6e241c84 // eor v4.16b, v4.16b, v4.16b
 	VMOV V0.B16, V4.B16
 	WORD $0x6e24d463 // faddp v3.4s, v3.4s, v4.4s
 	WORD $0x6e23d463 // faddp v3.4s, v3.4s, v3.4s
@@ -1382,10 +1370,8 @@ not_1x2:
 	WORD $0x4e211d6b // and v11.16b, v11.16b, v1.16b
 	WORD $0x4e221c00 // and v0.16b, v0.16b, v2.16b
 	WORD $0x4e231c84 // and v4.16b, v4.16b, v3.16b
-	WORD $0x6e251ca5 // eor v5.16b, v5.16b, v5.16b
 	VMOV V11.B16, V5.B16
 	WORD $0x4e24d4a5 // fadd v5.4s, v5.4s, v4.4s
-	WORD $0x6e261cc6 // eor v6.16b, v6.16b, v6.16b
 	VMOV V0.B16, V6.B16
 	WORD $0x6e26d4a5 // faddp v5.4s, v5.4s, v6.4s
 	WORD $0x6e25d4a5 // faddp v5.4s, v5.4s, v5.4s
@@ -1580,10 +1566,8 @@ not_1x3:
 	WORD $0x4e221c00 // and v0.16b, v0.16b, v2.16b
 	WORD $0x4e231ca5 // and v5.16b, v5.16b, v3.16b
 	WORD $0x4e241cc6 // and v6.16b, v6.16b, v4.16b
-	WORD $0x6e271ce7 // eor v7.16b, v7.16b, v7.16b
 	VMOV V16.B16, V7.B16
 	WORD $0x4e25d4e7 // fadd v7.4s, v7.4s, v5.4s
-	WORD $0x6e281d08 // eor v8.16b, v8.16b, v8.16b
 	VMOV V0.B16, V8.B16
 	WORD $0x4e26d508 // fadd v8.4s, v8.4s, v6.4s
 	WORD $0x6e28d4e7 // faddp v7.4s, v7.4s, v8.4s
@@ -1817,11 +1801,9 @@ not_1x4:
 	WORD $0x4e231cc6 // and v6.16b, v6.16b, v3.16b
 	WORD $0x4e241ce7 // and v7.16b, v7.16b, v4.16b
 	WORD $0x4e251d08 // and v8.16b, v8.16b, v5.16b
-	WORD $0x6e291d29 // eor v9.16b, v9.16b, v9.16b
 	VMOV V15.B16, V9.B16
 	WORD $0x4e26d529 // fadd v9.4s, v9.4s, v6.4s
 	WORD $0x4e28d529 // fadd v9.4s, v9.4s, v8.4s
-	WORD $0x6e2a1d4a // eor v10.16b, v10.16b, v10.16b
 	VMOV V0.B16, V10.B16
 	WORD $0x4e27d54a // fadd v10.4s, v10.4s, v7.4s
 	WORD $0x6e2ad529 // faddp v9.4s, v9.4s, v10.4s
@@ -1917,7 +1899,6 @@ next:
 	WORD $0x4ebf8442 // add v2.4s, v2.4s, v31.4s
 	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
 	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
-	WORD $0x6e201c00 // eor v0.16b, v0.16b, v0.16b
 	VMOV V3.B16, V0.B16
 	WORD $0x6e20d400 // faddp v0.4s, v0.4s, v0.4s
 	WORD $0x7e30d800 // faddp v0, v0.2s
@@ -2031,7 +2012,6 @@ not_1x1:
 	WORD $0x6e25dc00 // fmul v0.4s, v0.4s, v5.4s
 	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
 	WORD $0x4e221c00 // and v0.16b, v0.16b, v2.16b
-	WORD $0x6e231c63 // eor v3.16b, v3.16b, v3.16b
 	VMOV V6.B16, V3.B16
 	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
 	WORD $0x6e23d463 // faddp v3.4s, v3.4s, v3.4s
@@ -2186,7 +2166,6 @@ not_1x2:
 	WORD $0x4e211d6b // and v11.16b, v11.16b, v1.16b
 	WORD $0x4e221c00 // and v0.16b, v0.16b, v2.16b
 	WORD $0x4e231c84 // and v4.16b, v4.16b, v3.16b
-	WORD $0x6e251ca5 // eor v5.16b, v5.16b, v5.16b
 	VMOV V11.B16, V5.B16
 	WORD $0x4e20d4a5 // fadd v5.4s, v5.4s, v0.4s
 	WORD $0x4e24d4a5 // fadd v5.4s, v5.4s, v4.4s
@@ -2382,7 +2361,6 @@ not_1x3:
 	WORD $0x4e221c00 // and v0.16b, v0.16b, v2.16b
 	WORD $0x4e231ca5 // and v5.16b, v5.16b, v3.16b
 	WORD $0x4e241cc6 // and v6.16b, v6.16b, v4.16b
-	WORD $0x6e271ce7 // eor v7.16b, v7.16b, v7.16b
 	VMOV V16.B16, V7.B16
 	WORD $0x4e20d4e7 // fadd v7.4s, v7.4s, v0.4s
 	WORD $0x4e25d4e7 // fadd v7.4s, v7.4s, v5.4s
@@ -2617,7 +2595,6 @@ not_1x4:
 	WORD $0x4e231cc6 // and v6.16b, v6.16b, v3.16b
 	WORD $0x4e241ce7 // and v7.16b, v7.16b, v4.16b
 	WORD $0x4e251d08 // and v8.16b, v8.16b, v5.16b
-	WORD $0x6e291d29 // eor v9.16b, v9.16b, v9.16b
 	VMOV V15.B16, V9.B16
 	WORD $0x4e20d529 // fadd v9.4s, v9.4s, v0.4s
 	WORD $0x4e26d529 // fadd v9.4s, v9.4s, v6.4s

@@ -176,41 +176,29 @@ func (l level) keep(mask, v Register) {
 	VPAND(mask, v, v)
 }
 
-// reciprocalSum emits 1 / sum(e) of a row whose elements beyond the last are +0.
+// reciprocalSum emits 1 / sum(e) of a row whose elements beyond the last are +0: what is not there
+// changes no sum.
 func (l level) reciprocalSum(row vectors, lanes int) VecVirtual {
 	if l.narrow() {
 		return l.reciprocalFours(row, lanes)
 	}
+	// Elements 0-7, 8-15 and 16-19.
+	parts := make([]Register, 0, 3)
+	for _, v := range row {
+		parts = append(parts, v.AsY())
+		if l.wide() && len(parts) == 1 {
+			high := YMM()
+			VEXTRACTF64X4(Imm(1), v, high)
+			parts = append(parts, high)
+		}
+	}
+	if lanes == 16 && len(parts) > 2 {
+		parts[1], parts[2] = parts[2], parts[1]
+	}
 	c := YMM()
-	add := func(parts ...Register) {
-		VMOVUPS(parts[0], c)
-		for _, p := range parts[1:] {
-			VADDPS(p, c, c)
-		}
-	}
-	// low, high and rest are elements 0-7, 8-15 and 16-19.
-	zero := YMM()
-	VXORPS(zero, zero, zero)
-	var low, high, rest Register = row[0].AsY(), zero, zero
-	if l.wide() {
-		h := YMM()
-		VEXTRACTF64X4(Imm(1), row[0], h)
-		high = h
-		if len(row) > 1 {
-			rest = row[1].AsY()
-		}
-	} else {
-		if len(row) > 1 {
-			high = row[1]
-		}
-		if len(row) > 2 {
-			rest = row[2]
-		}
-	}
-	if lanes == 16 {
-		add(low, rest, high)
-	} else {
-		add(low, high, rest)
+	VMOVUPS(parts[0], c)
+	for _, p := range parts[1:] {
+		VADDPS(p, c, c)
 	}
 	t := YMM()
 	VMOVSHDUP(c, t)
@@ -226,7 +214,6 @@ func (l level) reciprocalSum(row vectors, lanes int) VecVirtual {
 }
 
 // reciprocalFours is that of vectors of four: of eight lanes, low and high are four each.
-// What is not there is +0, and changes no sum.
 func (l level) reciprocalFours(row vectors, lanes int) VecVirtual {
 	order := map[int][][]int{
 		16: {{0, 4, 2}, {1, 3}},
@@ -236,13 +223,13 @@ func (l level) reciprocalFours(row vectors, lanes int) VecVirtual {
 	var sums vectors
 	for _, parts := range order {
 		sum := l.vector()
-		l.zero(sum)
-		for i, k := range parts {
-			switch {
-			case k >= len(row):
-			case i == 0:
-				VMOVUPS(row[k], sum)
-			default:
+		if parts[0] < len(row) {
+			VMOVUPS(row[parts[0]], sum)
+		} else {
+			l.zero(sum)
+		}
+		for _, k := range parts[1:] {
+			if k < len(row) {
 				VADDPS(row[k], sum, sum)
 			}
 		}
