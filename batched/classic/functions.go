@@ -295,21 +295,16 @@ func power32(u float32) float32 {
 	return float32(p * math.Float64frombits(exp2fTable[n%32]+n<<47))
 }
 
-// remainder is Python's x % y for y > 0 and |x/y| < 2⁵², without a division: the
-// quotient is off by 1 at most.
-func remainder(x, y, inverse float64) float64 {
-	k := math.Trunc(x * inverse)
-	m := math.FMA(-k, y, x)
-	if m != 0 && (m < 0) != (x < 0) {
-		m = math.FMA(-(k - math.Copysign(1, x)), y, x)
-	} else if math.Abs(m) >= y {
-		m = math.FMA(-(k + math.Copysign(1, x)), y, x)
+// remainder is Python's x % 2π for |x/2π| < 2⁵², without a division: perRadian is rounded up, so
+// that the quotient is right, or 1 too far from 0.
+func remainder(x float64) float64 {
+	k := math.Trunc(x * perRadian)
+	m := math.FMA(-k, wholeTurn, x)
+	if (m < 0) != (x < 0) { // a whole negative turn, too, of which 0 is left below
+		m = math.FMA(-(k - math.Copysign(1, x)), wholeTurn, x)
 	}
-	switch {
-	case m == 0:
-		return 0
-	case m < 0:
-		return m + y
+	if m < 0 {
+		m += wholeTurn
 	}
 	return m
 }

@@ -42,10 +42,8 @@ var plain = &kernels{
 		return l.n
 	},
 	normal: func(x, y []float64) {
-		turn := 2 * pi
-		inverse := 1 / turn
 		for i, v := range x {
-			y[i] = remainder(v+pi, turn, inverse) - pi
+			y[i] = remainder(v+pi) - pi
 		}
 	},
 	sincos: func(x, sin, cos []float64) {

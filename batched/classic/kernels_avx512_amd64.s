@@ -1301,31 +1301,22 @@ loop:
 	JGE          done
 	VMOVUPD      (CX)(BX*8), Z0
 	VADDPD       constants<>+3328(SB), Z0, Z0
-	VMULPD       constants<>+3392(SB), Z0, Z4
-	VRNDSCALEPD  $0x03, Z4, Z4
+	VMULPD       constants<>+3392(SB), Z0, Z3
+	VRNDSCALEPD  $0x03, Z3, Z3
+	VMOVUPD      Z0, Z4
+	VFNMADD231PD constants<>+3456(SB), Z3, Z4
+	VANDPD       constants<>+640(SB), Z0, Z5
+	VORPD        constants<>+1088(SB), Z5, Z5
+	VSUBPD       Z5, Z3, Z3
 	VMOVUPD      Z0, Z5
-	VFNMADD231PD constants<>+3456(SB), Z4, Z5
-	VANDPD       constants<>+640(SB), Z0, Z6
-	VORPD        constants<>+1088(SB), Z6, Z6
-	VSUBPD       Z6, Z4, Z7
-	VMOVUPD      Z0, Z8
-	VFNMADD231PD constants<>+3456(SB), Z7, Z8
-	VADDPD       Z6, Z4, Z4
-	VMOVUPD      Z0, Z6
-	VFNMADD231PD constants<>+3456(SB), Z4, Z6
-	VCMPPD       $0x1c, constants<>+576(SB), Z5, K1
-	VXORPD       Z0, Z5, Z0
-	VPTESTMQ     constants<>+640(SB), Z0, K2
-	KANDB        K1, K2, K1
-	VANDPD       constants<>+0(SB), Z5, Z0
-	VCMPPD       $0x1d, constants<>+3456(SB), Z0, K2
-	VBLENDMPD    Z6, Z5, K2, Z1
-	VBLENDMPD    Z8, Z1, K1, Z2
-	VCMPPD       $0x11, constants<>+576(SB), Z2, K1
-	VADDPD       constants<>+3456(SB), Z2, Z0
-	VADDPD       constants<>+576(SB), Z2, Z4
-	VBLENDMPD    Z0, Z4, K1, Z3
-	VSUBPD       constants<>+3328(SB), Z3, Z0
+	VFNMADD231PD constants<>+3456(SB), Z3, Z5
+	VXORPD       Z0, Z4, Z0
+	VPTESTMQ     constants<>+640(SB), Z0, K1
+	VBLENDMPD    Z5, Z4, K1, Z1
+	VCMPPD       $0x11, constants<>+576(SB), Z1, K1
+	VADDPD       constants<>+3456(SB), Z1, Z0
+	VBLENDMPD    Z0, Z1, K1, Z2
+	VSUBPD       constants<>+3328(SB), Z2, Z0
 	VMOVUPD      Z0, (DX)(BX*8)
 	ADDQ         $0x08, BX
 	JMP          loop

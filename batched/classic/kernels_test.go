@@ -64,13 +64,11 @@ func angles(r *rand.Rand, n int) []float64 {
 			x[i] = -x[i]
 		}
 	}
-	copy(
-		x,
-		[]float64{
-			0, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1), edge3, -edge3,
-			math.Nextafter(edge3, 0),
-		},
-	)
+	exact := []float64{math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1)}
+	for _, e := range edges {
+		exact = append(exact, e, -e, math.Nextafter(e, 0), -math.Nextafter(e, 0))
+	}
+	copy(x, exact)
 	return x
 }
 
@@ -111,8 +109,9 @@ func TestFunctions(t *testing.T) {
 			turning := make([]float64, len(x))
 			for i, v := range x {
 				turning[i] = math.Remainder(v, 1e15) // as far as a state may be put
-				if i%5 == 0 && v == v {
-					turning[i] = math.Pi * float64(r.IntN(9)-4) // whole turns, or beside them
+				if i%5 == 0 && v == v {              // whole turns, or beside them
+					turning[i] = math.Pi * float64(r.IntN(1<<(1+i%20))-1<<(i%20)) *
+						(1 + float64(r.IntN(5)-2)*0x1p-52)
 				}
 			}
 			k.normal(turning, got[0])

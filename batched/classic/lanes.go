@@ -42,6 +42,8 @@ var (
 	length         = 0.5
 	poleMassLength = massPole * length
 	pi             = math.Pi
+	wholeTurn      = 2 * pi
+	perRadian      = 1 / wholeTurn
 	thetaThreshold = 12 * 2 * pi / 360
 	goalPosition32 = float32(0.45)
 )
