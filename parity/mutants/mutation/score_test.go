@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 )
 
 const toy = "parity/mutants/mutation/testdata/toy"
@@ -342,9 +343,12 @@ func (e equivalent) places(text []byte) (lines []int) {
 		tok, fits := at[i+1]
 		if fits = fits && makesAnother(e.operator, tok); filepath.Ext(e.file) != ".go" {
 			column, err := strconv.Atoi(e.column)
-			fits = err == nil && 0 < column && column <= len(line) &&
-				strings.HasPrefix(e.operator, "CONSTANT_") &&
-				'0' <= line[column-1] && line[column-1] <= '9'
+			fits = err == nil && 0 < column && column <= len(line)
+			if fits && strings.HasPrefix(e.operator, "CONSTANT_") {
+				fits = strings.ContainsRune("0123456789abcdef", rune(line[column-1]))
+			} else if fits { // of assembly: at an instruction's name, or an operand
+				fits = filepath.Ext(e.file) == ".s" && !unicode.IsLetter(rune(line[column-2]))
+			}
 		}
 		if fits {
 			lines = append(lines, i+1)
