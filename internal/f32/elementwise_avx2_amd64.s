@@ -670,7 +670,6 @@ vectors:
 	// z := min(max(u, -9), 9)
 	VMOVUPS constants<>+128(SB), Y4
 	VMAXPS  Y2, Y4, Y2
-	VMOVUPS constants<>+128(SB), Y4
 	VMAXPS  Y3, Y4, Y3
 	VMINPS  constants<>+160(SB), Y2, Y2
 	VMINPS  constants<>+160(SB), Y3, Y3

@@ -44,11 +44,8 @@ vectors:
 	// z := min(max(u, -9), 9)
 	VBROADCASTSS constants<>+8(SB), Z8
 	VMAXPS       Z4, Z8, Z4
-	VBROADCASTSS constants<>+8(SB), Z8
 	VMAXPS       Z5, Z8, Z5
-	VBROADCASTSS constants<>+8(SB), Z8
 	VMAXPS       Z6, Z8, Z6
-	VBROADCASTSS constants<>+8(SB), Z8
 	VMAXPS       Z7, Z8, Z7
 	VMINPS.BCST  constants<>+12(SB), Z4, Z4
 	VMINPS.BCST  constants<>+12(SB), Z5, Z5

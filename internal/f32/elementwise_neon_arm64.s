@@ -677,11 +677,8 @@ vectors:
 	// z := min(max(u, -9), 9)
 	FMOVQ 64(R20), F8
 	WORD $0x4e24f504 // fmax v4.4s, v8.4s, v4.4s
-	FMOVQ 64(R20), F8
 	WORD $0x4e25f505 // fmax v5.4s, v8.4s, v5.4s
-	FMOVQ 64(R20), F8
 	WORD $0x4e26f506 // fmax v6.4s, v8.4s, v6.4s
-	FMOVQ 64(R20), F8
 	WORD $0x4e27f507 // fmax v7.4s, v8.4s, v7.4s
 	FMOVQ 80(R20), F31
 	WORD $0x4ebff484 // fmin v4.4s, v4.4s, v31.4s

@@ -60,8 +60,8 @@ func (l level) gelu() {
 func (l level) tanh(u vectors) vectors {
 	Comment("z := min(max(u, -9), 9)")
 	z, y := u, l.like(u)
+	lowest := l.load(-9)
 	for i := range u {
-		lowest := l.load(-9)
 		VMAXPS(u[i], lowest, z[i])
 	}
 	for i := range z {
