@@ -2,8 +2,10 @@ package main
 
 import (
 	"archive/zip"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,27 +60,33 @@ func TestNoPip(t *testing.T) {
 	}
 }
 
-// TestWrongWheel has pip load a wheel whose library is another.
-func TestWrongWheel(t *testing.T) {
-	wheel := filepath.Join(t.TempDir(), "onnxruntime.whl")
-	f, err := os.Create(wheel)
+// wheel is a wheel whose library is this, and a pip that loads it.
+func wheel(t *testing.T, library []byte) (pip map[string]string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "onnxruntime.whl")
+	f, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	z := zip.NewWriter(f)
-	w, err := z.Create("onnxruntime/capi/" + ortlib.FileName)
+	w, err := z.CreateHeader(&zip.FileHeader{Name: "onnxruntime/capi/" + ortlib.FileName})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Write([]byte("not it"))
-	if err := z.Close(); err != nil {
+	if _, err := w.Write(library); err != nil {
 		t.Fatal(err)
 	}
-	f.Close()
-	script := `while [ "$1" != --dest ]; do shift; done
-/bin/cp ` + wheel + ` "$2"/
-`
-	cache := setup(t, map[string]string{"pip3": script})
+	if err := errors.Join(z.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{"pip3": `while [ "$1" != --dest ]; do shift; done
+/bin/cp ` + path + ` "$2"/
+`}
+}
+
+// TestWrongWheel has pip load a wheel whose library is another.
+func TestWrongWheel(t *testing.T) {
+	cache := setup(t, wheel(t, []byte("not it")))
 	if _, err := library(); err == nil || !strings.Contains(err.Error(), "SHA-256") {
 		t.Errorf("error %v, want that the hash is another", err)
 	}
@@ -87,22 +95,46 @@ func TestWrongWheel(t *testing.T) {
 	}
 }
 
-// TestPresent finds a whole library and asks nobody.
+// printed is what the command prints; one that fails ends the test.
+func printed(t *testing.T) string {
+	t.Helper()
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	defer func(was *os.File) { os.Stdout = was }(os.Stdout)
+	os.Stdout = out
+	main()
+	text, err := os.ReadFile(out.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestPresent has pip load the library where there is none, and then finds it whole and asks
+// nobody.
 func TestPresent(t *testing.T) {
 	path, err := ortlib.Find()
 	if err != nil || os.Getenv(ortlib.Variable) != "" {
 		t.Skip("no library in the cache folder")
 	}
-	cache := setup(t, nil)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache := setup(t, wheel(t, whole))
 	to := filepath.Join(cache, "lockstep", "onnxruntime", ortlib.Version, ortlib.FileName)
-	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-		t.Fatal(err)
+	if got := printed(t); got != to+"\n" {
+		t.Errorf("loaded: %q, want %s", got, to)
 	}
-	if err := os.Symlink(path, to); err != nil {
-		t.Fatal(err)
+	if files := left(t, cache); !slices.Equal(files, []string{to}) {
+		t.Errorf("left behind: %v, want %s alone", files, to)
 	}
-	if got, err := library(); err != nil || got != to {
-		t.Errorf("fetch: %s, %v", got, err)
+	t.Setenv("PATH", t.TempDir())
+	if got := printed(t); got != to+"\n" {
+		t.Errorf("found: %q, want %s", got, to)
 	}
 }
 
