@@ -16,7 +16,9 @@ import (
 func TestRoute(t *testing.T) {
 	t.Parallel()
 	routes := drawn(Route(rapid.OneOf(ShortRows(), LongRows())), 1500)
-	reached := map[string]int{}
+	reached, least := map[string]int{}, map[string]int{ // what comes of other numbers, too
+		"a road to the left": 600, "a road of -0": 450, "steer of 2 and of -2": 35,
+	}
 	for _, r := range routes {
 		holdRoute(t, r)
 		for edge, there := range edges(r) {
@@ -24,11 +26,11 @@ func TestRoute(t *testing.T) {
 		}
 	}
 	for edge, n := range reached {
-		if n == 0 {
-			t.Errorf("no route has: %s", edge)
+		if n <= least[edge] {
+			t.Errorf("%d of %d routes, want more than %d: %s", n, len(routes), least[edge], edge)
 		}
 	}
-	if n := reached["a number beyond reason"]; n > len(routes)/2 {
+	if n := reached["a number beyond reason"]; n > len(routes)/10 {
 		t.Errorf("%d of %d routes have a number beyond reason", n, len(routes))
 	}
 }
@@ -40,10 +42,11 @@ func holdRoute(t *testing.T, r *lockstep.Route) {
 	n := r.Len()
 	if n < lockstep.MinRows || n > 650 || len(r.VEgo) != n || len(r.AEgo) != n ||
 		len(r.RollLataccel) != n ||
-		len(r.SteerCommand) != n && len(r.SteerCommand) != 100 {
+		len(r.SteerCommand) != n && len(r.SteerCommand) != 100 ||
+		len(r.Draws) > n-lockstep.ContextLength {
 		t.Fatalf(
-			"%d rows; columns of %d, %d, %d, %d", n, len(r.VEgo), len(r.AEgo),
-			len(r.RollLataccel), len(r.SteerCommand),
+			"%d rows; columns of %d, %d, %d, %d; %d draws", n, len(r.VEgo), len(r.AEgo),
+			len(r.RollLataccel), len(r.SteerCommand), len(r.Draws),
 		)
 	}
 	for _, c := range [][]float64{
