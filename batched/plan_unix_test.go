@@ -43,7 +43,7 @@ func BenchmarkPlan(b *testing.B) {
 				b.Fatal(err)
 			}
 			sim.alone = alone
-			planner := search.PlannerOptions{Window: 5, Horizon: 24}.Planner(lockstep.RouteNoise)
+			planner := search.PlannerOptions{}.Planner(lockstep.RouteNoise)
 			start := processorTime(b)
 			_, err = planner.Run(
 				context.Background(), sim, routes, lockstep.DefaultPID(), func(int) {},

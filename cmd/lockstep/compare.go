@@ -87,11 +87,7 @@ func (c *compareCommand) sides(p *comparisons, options parity.CompareOptions) er
 	case traces && len(c.Got) != 1:
 		return fmt.Errorf("compare %s with one engine, or with one trace", c.Want)
 	case traces:
-		names := []string{"num_segs"}
-		if unknown(c.Want) && unknown(c.Got[0]) {
-			names = append(append(names, "workers"), rolloutFlags...)
-		}
-		if err := p.env.passedOver("traces", names...); err != nil {
+		if err := p.env.passedOver("traces", "num_segs"); err != nil {
 			return err
 		}
 		return c.traces(p, options)

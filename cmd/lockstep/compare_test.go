@@ -847,8 +847,18 @@ func TestCompareTraces(t *testing.T) {
 		{"a.trace full.trace --only x", exitUsage, "--only goes with engines and goldens"},
 		{"a.trace full.trace --pid 1,0,0", exitUsage, "--pid does not go with traces"},
 		{"a.trace reference --num_segs 1", exitUsage, "--num_segs does not go with traces"},
+		{"a.trace full.trace --profile pins", exitUsage, "--profile does not go with traces"},
+		{"a.trace full.trace --model_path own", exitUsage, "--model_path does not go with traces"},
+		{"a.trace full.trace --data_path own", exitUsage, "--data_path does not go with traces"},
+		{"a.trace reference --controller zero", exitUsage, "no rollout of it is of zero"},
+		{"pid.trace reference --pid 1,0,0 --pid 1,0,1", exitUsage,
+			"no rollout of it is of pid_1_0_1"},
+		{"pid.trace reference --pid 1,0,0", exitOK, "4 of 4 rollouts equal"},
 	} {
-		args := append([]string{"compare"}, inputs...)
+		args := []string{"compare"}
+		if strings.Count(c.args, ".trace") < 2 { // else there are no routes to be named
+			args = append(args, inputs...)
+		}
 		for _, word := range strings.Fields(c.args) {
 			if strings.HasSuffix(word, ".trace") {
 				word = path(word)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,7 +47,10 @@ func kinds() string {
 func (f *controllerFlags) policies(env *environment) ([]lockstep.Policy, error) {
 	if len(f.PID) == 0 && f.PIDGrid == "" {
 		policy, err := f.pythonFlags.controller(env, "--controller", f.Controller)
-		return []lockstep.Policy{policy}, err
+		if err != nil {
+			return nil, err
+		}
+		return []lockstep.Policy{policy}, env.heeded(policy)
 	}
 	if f.Controller != "pid" {
 		return nil, fmt.Errorf("--pid and --pid-grid go with --controller pid")
@@ -59,14 +63,30 @@ func (f *controllerFlags) policies(env *environment) ([]lockstep.Policy, error) 
 		}
 		policies = append(policies, pid)
 	}
-	if f.PIDGrid == "" {
-		return policies, nil
+	if f.PIDGrid != "" {
+		grid, err := policyfile.Grid(f.PIDGrid)
+		if err != nil {
+			return nil, fmt.Errorf("--pid-grid %w", err)
+		}
+		policies = append(policies, grid...)
 	}
-	grid, err := policyfile.Grid(f.PIDGrid)
-	if err != nil {
-		return nil, fmt.Errorf("--pid-grid %w", err)
+	return policies, env.heeded(policies...)
+}
+
+// heeded refuses the flags of Python controllers where none of the policies is one.
+func (e *environment) heeded(policies ...lockstep.Policy) error {
+	for _, p := range policies {
+		if _, python := p.(*lockstep.Batch); python {
+			return nil
+		}
 	}
-	return append(policies, grid...), nil
+	for _, name := range e.given {
+		if slices.Contains([]string{"timeout", "sandbox", "memory"}, name) {
+			return fmt.Errorf("--%s goes with a controller that is written in Python, and here is "+
+				"none", name)
+		}
+	}
+	return nil
 }
 
 // controller is the policy of a name: zero, pid, a kind with its gains, a policy

@@ -39,6 +39,9 @@ func (c *evalCommand) Run(env *environment) error {
 		}
 		policies = append(policies, policy)
 	}
+	if err := env.heeded(policies...); err != nil {
+		return err
+	}
 	s, err := c.load(env)
 	if err != nil {
 		return err

@@ -157,6 +157,46 @@ func checkFamily(command *kong.Context) error {
 	return nil
 }
 
+// unheeded are flags with which a command passes over others, and why.
+var unheeded = []struct {
+	command, with string
+	over          []string
+	why           string
+}{
+	{"verify", "check", []string{"profile", "seed_prefix", "num_segs"}, "the score says it"},
+	{
+		"export", "unchecked",
+		[]string{
+			"model_path", "data_path", "own", "num_segs", "workers", "profile", "seed_prefix",
+			"no-cache", "engine", "kernels", "timeout", "sandbox", "memory",
+		},
+		"nothing is run",
+	},
+	{
+		"gate", "packages",
+		[]string{
+			"out", "all", "require", "require-hardware", "tested", "keep-going", "limit",
+		},
+		"no check is run",
+	},
+	{"mutants", "json", []string{"markdown"}, "no table is printed"},
+}
+
+// checkHeeded refuses what would be passed over beside another flag that is given.
+func (e *environment) checkHeeded(command string) error {
+	for _, row := range unheeded {
+		if row.command != command || !slices.Contains(e.given, row.with) {
+			continue
+		}
+		for _, name := range e.given {
+			if slices.Contains(row.over, name) {
+				return fmt.Errorf("--%s does not go with --%s: %s", name, row.with, row.why)
+			}
+		}
+	}
+	return nil
+}
+
 // openMembers opens engines of a family, of which the first is asked for by its name.
 func openMembers[E interface{ Name() string }](
 	f *engines.Family[E], names []string, workers int, asked bool,

@@ -123,7 +123,7 @@ var commandFlags = map[string]struct {
 			"window":  {more: "--noise route --window 0", says: "window"},
 			"horizon": {more: "--noise route --horizon 0", says: "horizon"},
 			"seeds":   {more: "--noise seeded --seeds 0", says: "seeds"},
-			"seed":    {more: "--noise expected --seed 2", says: "*"},
+			"seed":    {before: "--noise seeded --seeds 2", more: "--seed 2", says: "*"},
 			"out":     {more: "--out planned", file: "planned/plan.json"},
 			"table":   {more: "--table b.json", file: "b.json"},
 		}},
@@ -330,10 +330,11 @@ func TestKeptFlags(t *testing.T) {
 
 // keepers are commands that keep a run in a folder.
 var keepers = map[string]string{
-	"rollout":    "rollout --data_path R",
-	"eval":       "eval --data_path R --engine reference",
-	"tune":       "tune --data_path R --engine reference --kind pid --population 8 --generations 1",
-	"plan":       "plan --data_path R --engine reference --rounds 1 --window 2 --horizon 2",
+	"rollout": "rollout --data_path R",
+	"eval":    "eval --data_path R --engine reference",
+	"tune":    "tune --data_path R --engine reference --kind pid --population 8 --generations 1",
+	"plan": "plan --data_path R --engine reference --noise route,seeded --rounds 1 --window 2 " +
+		"--horizon 2 --seeds 1",
 	"shard plan": "shard plan --data_path R --engine reference --shards 1",
 }
 

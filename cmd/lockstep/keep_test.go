@@ -556,7 +556,8 @@ func TestKeepPlan(t *testing.T) {
 	args := func(extra ...string) []string {
 		return append([]string{
 			"plan", "--engine", "reference", "--no-cache", "--data_path", data, "--noise",
-			"own,expected", "--rounds", "1", "--window", "2", "--horizon", "4", "--table", table,
+			"own,seeded", "--seeds", "1", "--rounds", "1", "--window", "2", "--horizon", "4",
+			"--table", table,
 		}, extra...)
 	}
 	plan := func(extra ...string) string {

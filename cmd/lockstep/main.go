@@ -118,7 +118,10 @@ func run(ctx context.Context, args []string, stdout *stickyWriter, stderr io.Wri
 				env.given = append(env.given, p.Flag.Name)
 			}
 		}
-		if err = cmp.Or(checkFamily(command), checkFiles(command)); err == nil {
+		err = cmp.Or(
+			checkFamily(command), env.checkHeeded(command.Selected().Name), checkFiles(command),
+		)
+		if err == nil {
 			err = command.Run()
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"lockstep"
@@ -20,10 +21,10 @@ type planCommand struct {
 	From    string   `name:"from" io:"in" default:"pid" placeholder:"NAME|FILE" help:"The policy whose actions the plan begins with. Default: ${default}."`
 	Noise   []string `name:"noise" default:"route" enum:"route,seeded,expected,own" placeholder:"route,seeded,expected" help:"What is tried under: the route's draws, which makes a table that knows them; those of other seeds; or expected values. Several are planned one after the other. Default: ${default}."`
 	Rounds  *int     `name:"rounds" placeholder:"N" help:"Of a window with the route's noise (default: 2), else of the whole route (3)."`
-	Window  int      `name:"window" default:"5" placeholder:"STEPS" help:"With the route's noise: steps after which is planned again. Default: ${default}."`
-	Horizon int      `name:"horizon" default:"24" placeholder:"STEPS" help:"With the route's noise: steps that a candidate is rolled on. Default: ${default}."`
-	Seeds   int      `name:"seeds" default:"24" placeholder:"N" help:"With seeded noise: how many a round has. Default: ${default}."`
-	Seed    uint64   `name:"seed" default:"1" placeholder:"N" help:"Of what is drawn. Default: ${default}."`
+	Window  *int     `name:"window" placeholder:"STEPS" help:"With the route's noise: steps after which is planned again. Default: 5."`
+	Horizon *int     `name:"horizon" placeholder:"STEPS" help:"With the route's noise: steps that a candidate is rolled on. Default: 24."`
+	Seeds   *int     `name:"seeds" placeholder:"N" help:"With seeded noise: how many a round has. Default: 24."`
+	Seed    *uint64  `name:"seed" placeholder:"N" help:"With seeded noise: of what is drawn. Default: 1."`
 	Out     string   `name:"out" placeholder:"DIR" help:"Keep the search in a folder: the same command goes on where it was ended. lockstep watch DIR shows how far it is."`
 	Table   string   `name:"table" io:"out" default:"plan.json" placeholder:"FILE" help:"The table of actions, for --controller; of several noises, that of the last. Default: ${default}."`
 	Report  string   `name:"report" io:"out" placeholder:"FILE" help:"A report."`
@@ -32,6 +33,7 @@ type planCommand struct {
 // Run is the plan command.
 func (c *planCommand) Run(env *environment) error {
 	var plans []search.Planner
+	var noises []lockstep.NoiseKind
 	planning := search.PlannerOptions{
 		Rounds:  c.Rounds,
 		Window:  c.Window,
@@ -45,9 +47,16 @@ func (c *planCommand) Run(env *environment) error {
 		if err := p.Check(); err != nil {
 			return err
 		}
-		plans = append(plans, p)
+		plans, noises = append(plans, p), append(noises, kind)
+	}
+	if name, with := planning.Unheeded(noises...); name != "" {
+		return fmt.Errorf("--%s goes with --noise %s, not with %s", name, with,
+			strings.Join(c.Noise, ","))
 	}
 	from, err := c.controller(env, "--from", c.From)
+	if err == nil {
+		err = env.heeded(from)
+	}
 	if err != nil {
 		return err
 	}
@@ -56,7 +65,8 @@ func (c *planCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	journal, err := s.journal(env, c.Out, runs.Plan{Planning: c.kept(plans, s.routes)}, from)
+	kept := c.kept(planning.WithDefaults(), plans, s.routes)
+	journal, err := s.journal(env, c.Out, runs.Plan{Planning: kept}, from)
 	if err != nil {
 		return err
 	}
@@ -97,13 +107,15 @@ func (c *planCommand) Run(env *environment) error {
 }
 
 // kept are the searches, for the folder that keeps them.
-func (c *planCommand) kept(plans []search.Planner, routes []*lockstep.Route) *runs.Planning {
+func (c *planCommand) kept(
+	o search.PlannerOptions, plans []search.Planner, routes []*lockstep.Route,
+) *runs.Planning {
 	kept := &runs.Planning{
 		Noise:   c.Noise,
-		Window:  c.Window,
-		Horizon: c.Horizon,
-		Seeds:   c.Seeds,
-		Seed:    c.Seed,
+		Window:  *o.Window,
+		Horizon: *o.Horizon,
+		Seeds:   *o.Seeds,
+		Seed:    *o.Seed,
 	}
 	if c.Rounds != nil {
 		kept.Rounds = *c.Rounds

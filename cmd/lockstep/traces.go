@@ -43,6 +43,12 @@ func (c *compareCommand) traces(p *comparisons, options parity.CompareOptions) e
 			profile: f.Header.Profile,
 		}
 	}
+	if live < 0 {
+		names := append([]string{"workers", "profile", "model_path", "data_path"}, rolloutFlags...)
+		if err := p.env.passedOver("traces", names...); err != nil {
+			return err
+		}
+	}
 	var jobs []lockstep.Job
 	shortcuts := lockstep.AllSteps
 	if live >= 0 {
@@ -123,6 +129,17 @@ func (c *compareCommand) live(
 			return o, "", nil, fmt.Errorf("%s: %w", t.Name, err)
 		}
 		jobs = append(jobs, lockstep.Job{Route: routes[r.Key[0]], Policy: policy})
+	}
+	chosen := slices.ContainsFunc(p.env.given, func(name string) bool {
+		return slices.Contains([]string{"controller", "pid", "pid-grid"}, name)
+	})
+	for _, policy := range policies {
+		if chosen && !slices.ContainsFunc(t.Rollouts, func(r *trace.RecordedRollout) bool {
+			return r.Key[1] == policy.String()
+		}) {
+			return o, "", nil, fmt.Errorf("%s: no rollout of it is of %s, which is given", t.Name,
+				policy)
+		}
 	}
 	return sourceOf(all[0]), filepath.Base(s.modelPath), jobs, nil
 }

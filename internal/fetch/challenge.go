@@ -45,6 +45,11 @@ var routeSums = map[string]string{
 func Asset(
 	ctx context.Context, what, revision, dir string, progress func(done, total int64),
 ) (path, of string, err error) {
+	if what == "model" && revision != "" {
+		return "", "", fmt.Errorf(
+			"revision %.60q: that is of the data; of the network there is one", revision,
+		)
+	}
 	if dir == "" {
 		if dir, err = assets.CacheFolder(); err != nil {
 			return "", "", err

@@ -580,7 +580,7 @@ func TestNudges(t *testing.T) {
 // computes for a route follows from its windows, rounds, knots and dampings.
 func TestPlanner(t *testing.T) {
 	rounds := 7
-	p := PlannerOptions{Window: 25, Horizon: 50, Seeds: 9, Seed: 11}
+	p := PlannerOptions{Window: new(25), Horizon: new(50), Seeds: new(9), Seed: new(uint64(11))}
 	q := p
 	q.Rounds = &rounds
 	for _, c := range []struct {
@@ -588,6 +588,9 @@ func TestPlanner(t *testing.T) {
 		noise lockstep.NoiseKind
 		want  Planner
 	}{
+		{PlannerOptions{}, lockstep.RouteNoise, &Receding{Rounds: 2, Window: 5, Horizon: 24}},
+		{PlannerOptions{}, lockstep.SeededNoise,
+			&Aim{Noise: lockstep.SeededNoise, Seeds: 24, Rounds: 3, Seed: 1}},
 		{p, lockstep.RouteNoise, &Receding{Rounds: 2, Window: 25, Horizon: 50}},
 		{p, lockstep.SeededNoise, &Aim{Noise: lockstep.SeededNoise, Seeds: 9, Rounds: 3, Seed: 11}},
 		{p, lockstep.ExpectedNoise,
@@ -599,6 +602,23 @@ func TestPlanner(t *testing.T) {
 	} {
 		if got := c.p.Planner(c.noise); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%v noise: %+v, want %+v", c.noise, got, c.want)
+		}
+	}
+	for name, p := range map[string]PlannerOptions{
+		"window": {Window: new(5)}, "horizon": {Horizon: new(24)}, "seeds": {Seeds: new(24)},
+		"seed": {Seed: new(uint64(1))},
+	} {
+		with := lockstep.RouteNoise
+		if strings.HasPrefix(name, "seed") {
+			with = lockstep.SeededNoise
+		}
+		for k := lockstep.RouteNoise; k <= lockstep.ExpectedNoise; k++ {
+			if got, of := p.Unheeded(k); k != with && (got != name || of != with) {
+				t.Errorf("%s with %v noise: %q goes with %v", name, k, got, of)
+			}
+		}
+		if got, _ := p.Unheeded(lockstep.ExpectedNoise, with); got != "" {
+			t.Errorf("%s is not heeded with one noise of two", name)
 		}
 	}
 	for _, c := range []struct {

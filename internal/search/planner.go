@@ -1,8 +1,10 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"lockstep"
 )
@@ -56,28 +58,58 @@ func (k *keeping) step(step, first int, chosen [][]float64, choose func() error)
 	return nil
 }
 
-// PlannerOptions are what a planner is made of.
+// PlannerOptions are what a planner is made of; nil is what WithDefaults says.
 type PlannerOptions struct {
-	Rounds          *int // nil: 2 with the routes' noise, else 3
-	Window, Horizon int  // with the routes' noise
-	Seeds           int  // of a round with seeded noise
-	Seed            uint64
+	Rounds          *int    // 2 with the routes' noise, else 3
+	Window, Horizon *int    // with the routes' noise
+	Seeds           *int    // of a round with seeded noise
+	Seed            *uint64 // of these
+}
+
+// WithDefaults has a value for each option but the rounds.
+func (p PlannerOptions) WithDefaults() PlannerOptions {
+	p.Window, p.Horizon = cmp.Or(p.Window, new(5)), cmp.Or(p.Horizon, new(24))
+	p.Seeds, p.Seed = cmp.Or(p.Seeds, new(24)), cmp.Or(p.Seed, new(uint64(1)))
+	return p
+}
+
+// Unheeded names an option that is given and that searches under none of the noises heed, and the
+// noise that it goes with; or it is "".
+func (p PlannerOptions) Unheeded(
+	noises ...lockstep.NoiseKind,
+) (name string, with lockstep.NoiseKind) {
+	for _, option := range []struct {
+		name  string
+		given bool
+		with  lockstep.NoiseKind
+	}{
+		{"window", p.Window != nil, lockstep.RouteNoise},
+		{"horizon", p.Horizon != nil, lockstep.RouteNoise},
+		{"seeds", p.Seeds != nil, lockstep.SeededNoise},
+		{"seed", p.Seed != nil, lockstep.SeededNoise},
+	} {
+		if option.given && !slices.Contains(noises, option.with) {
+			return option.name, option.with
+		}
+	}
+	return "", 0
 }
 
 // Planner is the planner for a noise: Receding with the routes', else Aim.
 func (p PlannerOptions) Planner(noise lockstep.NoiseKind) Planner {
+	p = p.WithDefaults()
 	rounds, seeds := 3, 1
 	switch noise {
 	case lockstep.RouteNoise:
 		rounds = 2
 	case lockstep.SeededNoise:
-		seeds = p.Seeds
+		seeds = *p.Seeds
 	}
 	if p.Rounds != nil {
 		rounds = *p.Rounds
 	}
 	if noise == lockstep.RouteNoise {
-		return &Receding{Rounds: rounds, Window: p.Window, Horizon: p.Horizon}
+		return &Receding{Rounds: rounds, Window: *p.Window, Horizon: *p.Horizon}
 	}
-	return &Aim{Noise: noise, Seeds: seeds, Rounds: rounds, Seed: p.Seed}
+	return &Aim{Noise: noise, Seeds: seeds, Rounds: rounds, Seed: *p.Seed}
 }

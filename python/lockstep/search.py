@@ -89,10 +89,10 @@ def plan(
     start: Any = "pid",
     noise: str = "route",
     rounds: int | None = None,
-    window: int = 5,
-    horizon: int = 24,
-    seeds: int = 24,
-    seed: int = 1,
+    window: int | None = None,
+    horizon: int | None = None,
+    seeds: int | None = None,
+    seed: int | None = None,
     progress: Progress = None,
 ) -> FloatArray:
     """Search for the actions of each route.
@@ -108,13 +108,13 @@ def plan(
         where their costs are reported.
     rounds : int, optional
         With the route's noise of each window, by default 2, else of the whole route, 3.
-    window, horizon : int
-        With the route's noise: steps after which is planned again, and that a candidate is
-        rolled on.
-    seeds : int
-        With seeded noise: how many a round has.
-    seed : int
-        Of what is drawn.
+    window, horizon : int, optional
+        With the route's noise alone: steps after which is planned again, by default 5, and that a
+        candidate is rolled on, 24.
+    seeds : int, optional
+        With seeded noise alone: how many a round has, by default 24.
+    seed : int, optional
+        With seeded noise alone: of what is drawn, by default 1.
     progress : True, tqdm or callable, optional
         As in :meth:`lockstep.Simulator.rollout`.
 
@@ -133,7 +133,7 @@ def plan(
         "window": window,
         "horizon": horizon,
         "seeds": seeds,
-        "seed": operator.index(seed),
+        "seed": None if seed is None else operator.index(seed),
     }
     total = n * int(_native.call("plan_size", **request))
     tell = told(progress)

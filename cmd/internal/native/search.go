@@ -96,12 +96,30 @@ func (s *simulator) sweep(
 	return results, t.Err()
 }
 
-type planActionsRequest struct {
+// planning is which search for actions is meant.
+type planning struct {
 	search.PlannerOptions
+	Noise string
+}
+
+// planner is the search, or the error of a request for none, or with what it does not heed.
+func (q planning) planner() (search.Planner, error) {
+	noise, err := lockstep.ParseNoise(q.Noise)
+	if err != nil {
+		return nil, usage(err)
+	}
+	if name, with := q.Unheeded(noise); name != "" {
+		return nil, usagef("%s goes with noise=%q, not with %q", name, with, q.Noise)
+	}
+	planner := q.Planner(noise)
+	return planner, usage(planner.Check())
+}
+
+type planActionsRequest struct {
+	planning
 	Routes    int64
 	Positions []int
 	From      controllerSpec
-	Noise     string
 }
 
 // planActions searches for the actions of each route, as the command plan does, and writes them:
@@ -115,13 +133,9 @@ func planActions(t *task, s *simulator, q planActionsRequest, buffer []byte) (an
 	if err != nil {
 		return nil, err
 	}
-	noise, err := lockstep.ParseNoise(q.Noise)
+	planner, err := q.planner()
 	if err != nil {
-		return nil, usage(err)
-	}
-	planner := q.Planner(noise)
-	if err := planner.Check(); err != nil {
-		return nil, usage(err)
+		return nil, err
 	}
 	from, done, err := q.From.policy(t, picked)
 	if err != nil {
@@ -139,14 +153,10 @@ func planActions(t *task, s *simulator, q planActionsRequest, buffer []byte) (an
 }
 
 // planSize is how many rollouts a plan of one route is worth.
-func planSize(_ *task, q struct {
-	search.PlannerOptions
-	Noise string
-}) (any, error) {
-	noise, err := lockstep.ParseNoise(q.Noise)
+func planSize(_ *task, q planning) (any, error) {
+	planner, err := q.planner()
 	if err != nil {
-		return nil, usage(err)
+		return nil, err
 	}
-	planner := q.Planner(noise)
-	return planner.Rollouts(), usage(planner.Check())
+	return planner.Rollouts(), nil
 }

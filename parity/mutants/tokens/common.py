@@ -105,17 +105,23 @@ def judge(
     tree: Path,
     judges: Callable[[Mutant | None], list[tuple[str, list[str]]]],
     plant: Callable[[int, Mutant | None], Mapping[str, str]],
+    known: dict[str, float] | None = None,
 ) -> None:
-    """Have commands judge each mutant, of those that judge any, and enter the score."""
-    begun, took = time.monotonic(), {}
+    """Have commands judge each mutant, of those that judge any, and enter the score.
+
+    What the commands of a mutant take is what the same commands take without one, or is known of
+    each when they are named.
+    """
+    begun = time.monotonic()
+    took: dict[str, float] = {} if known is None else known
     for folder, command in judges(None):
-        for _ in range(2):  # the first compiles what is kept
+        for _ in range(2 if known is None else 1):  # the first compiles what is kept
             start = time.monotonic()
             if passes(command, tree / folder, plant(0, None), 1e4) is not True:
                 raise SystemExit(f"without a mutant these fail: {command}")
             took[" ".join(command)] = time.monotonic() - start
         print(f"without a mutant {took[' '.join(command)]:.0f} s: {command}", file=sys.stderr)
-    known = {tuple(row.split("\t")[:4]) for row in EQUIVALENT.read_text().splitlines()[1:]}
+    rows = {tuple(row.split("\t")[:4]) for row in EQUIVALENT.read_text().splitlines()[1:]}
     judged = killed = equivalent = late = 0
     for k, m in enumerate(chosen, 1):
         if o.budget and time.monotonic() - begun > o.budget:
@@ -130,7 +136,7 @@ def judge(
         killed += verdict is not True
         late += verdict is None
         text = str(m).split("\t")[2]
-        same = (m.file, str(m.column), m.operator, text) in known
+        same = (m.file, str(m.column), m.operator, text) in rows
         equivalent += verdict is True and same
         how = {True: "equivalent" if same else "lived", None: "late", False: "killed"}[verdict]
         print(f"{how}\t{m}\t{m.new.strip()}", flush=True)

@@ -1,6 +1,7 @@
 """Mutants of the Python package that nobody chose, judged by the tests of the module.
 
-Each is a file of a copy of the package, which stands before the one that is installed.
+Each is a file of a copy of the package, which stands before the one that is installed. Of the tests
+those judge that execute its line, as a first run of all has recorded, the quickest first.
 
     build/python/bin/python parity/mutants/tokens/package.py --most 40 --enter
 """
@@ -9,10 +10,13 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import json
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import common
 
@@ -37,6 +41,9 @@ TESTS = {
     "_register.py": ["envs", "classic"],
     "_trace.py": ["parity", "rollout"],
 }
+
+# Their tests have other processes execute the package, of which nothing is recorded.
+UNSEEN = ["process"]
 
 BINARY = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv: "*", ast.Mod: "*"}
 BOUNDARY = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">"}
@@ -130,6 +137,44 @@ def mutants(file: str, text: str) -> dict[common.Mutant, str]:
     return found
 
 
+def statement(tree: ast.AST, line: int) -> range:
+    """The lines of the statement that a line is of, without those of the statements in it."""
+    least = range(line, line + 1)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or line):
+            body = getattr(node, "body", None)
+            end = body[0].lineno - 1 if body else node.end_lineno
+            if line <= (end or line):
+                least = range(node.lineno, max(line, end or line) + 1)
+    return least
+
+
+class Recorded:
+    """Which lines tests execute, and how long they take."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._runs: list[dict[str, Any]] = []
+
+    def runs(self) -> list[dict[str, Any]]:
+        """What each file of tests has recorded."""
+        if not self._runs:
+            self._runs = [json.loads(f.read_text()) for f in self.folder.iterdir()]
+        return self._runs
+
+    def judges(self, file: str, lines: range, names: list[str]) -> dict[str, float]:
+        """The tests of some files that execute one of a file's lines, and their seconds."""
+        found: dict[str, float] = {}
+        for run in self.runs():
+            common_to_all = any(f == file and n in lines for f, n in run["all"])
+            for test, told in run["tests"].items():
+                name = Path(test.partition("::")[0]).stem.removeprefix("test_")
+                own = any(f == file and n in lines for f, n in told["lines"])
+                if name in names and (common_to_all or own or name in UNSEEN):
+                    found[test] = told["seconds"]
+        return dict(sorted(found.items(), key=lambda one: one[1]))
+
+
 def main() -> None:
     o = common.options(__doc__, most=40)
     everything: dict[common.Mutant, str] = {}
@@ -147,23 +192,44 @@ def main() -> None:
     library = next(Path(installed.origin).parent.glob("liblockstep.*"))
     (tree / PACKAGE / library.name).symlink_to(library)
 
+    recorded = Recorded(Path(tempfile.mkdtemp(prefix="lockstep-lines-")))
+    trees = {f"{PACKAGE}/{n}": ast.parse((tree / PACKAGE / n).read_text()) for n in TESTS}
+    given = {file: (tree / file).read_text() for file in trees}
+
     def plant(_: int, m: common.Mutant | None) -> Mapping[str, str]:
-        for file in {other.file for other in chosen}:
-            (tree / file).write_text((common.ROOT / file).read_text())
+        for file, text in given.items():
+            (tree / file).write_text(text)
+        more = {"PYTHONPATH": str(tree / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
         if m is not None:
             (tree / m.file).write_text(everything[m])
-        return {"PYTHONPATH": str(tree / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
+            return more
+        more["PYTHONPATH"] += os.pathsep + str(tree / "parity/mutants/tokens")
+        return more | {
+            "LOCKSTEP_LINES": str(recorded.folder),
+            "LOCKSTEP_LINES_OF": str(tree / PACKAGE),
+        }
+
+    pytest = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+    files = {Path(m.file).name for m in chosen}
+    took: dict[str, float] = {}
 
     def judges(m: common.Mutant | None) -> list[tuple[str, list[str]]]:
-        names = (
-            dict.fromkeys(n for tests in TESTS.values() for n in tests)
-            if m is None
-            else TESTS[Path(m.file).name]
-        )
-        pytest = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
-        return [("", [*pytest, f"python/tests/test_{n}.py"]) for n in names]
+        if m is None:
+            names = dict.fromkeys(n for name in TESTS if name in files for n in TESTS[name])
+            return [("", [*pytest, "-p", "lines", f"python/tests/test_{n}.py"]) for n in names]
+        name = Path(m.file).name
+        found = recorded.judges(name, statement(trees[m.file], m.line), TESTS[name])
+        commands = []
+        for some in (  # the quick ones in one process, whatever file they are of
+            [test for test, seconds in found.items() if seconds < 1],
+            [test for test, seconds in found.items() if seconds >= 1],
+        ):
+            command = [*pytest, *some]
+            took[" ".join(command)] = sum(found[test] for test in some)
+            commands += [("", command)] if some else []
+        return commands
 
-    common.judge(o, "python/lockstep (tokens)", len(everything), chosen, tree, judges, plant)
+    common.judge(o, "python/lockstep (tokens)", len(everything), chosen, tree, judges, plant, took)
 
 
 if __name__ == "__main__":

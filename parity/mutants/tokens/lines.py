@@ -1,0 +1,59 @@
+"""A plugin of pytest: which lines of a package each test executes, and how long it takes.
+
+Written to a file of LOCKSTEP_LINES, of the package LOCKSTEP_LINES_OF. What is executed outside of
+any test, or by a fixture, which tests may share, is all tests'. What a child process executes is
+not seen.
+"""
+
+import json
+import os
+import sys
+import threading
+import time
+from collections import defaultdict
+
+import pytest
+
+PACKAGE = os.environ["LOCKSTEP_LINES_OF"] + os.sep
+ALL = ""
+lines, seconds, whose = defaultdict(set), defaultdict(float), ALL
+
+
+def entered(frame, event, _):
+    file = frame.f_code.co_filename
+    if not file.startswith(PACKAGE):
+        return None
+    name = file.removeprefix(PACKAGE)
+    lines[whose].add((name, frame.f_lineno))
+
+    def executed(frame, event, _):
+        if event == "line":
+            lines[whose].add((name, frame.f_lineno))
+        return executed
+
+    return executed
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item):
+    global whose
+    whose = item.nodeid
+    yield
+    whose = ALL
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item):
+    begun = time.monotonic()
+    yield
+    seconds[item.nodeid] += time.monotonic() - begun
+
+
+def pytest_sessionfinish(session):
+    tests = {test: {"seconds": s, "lines": sorted(lines[test])} for test, s in seconds.items()}
+    with open(os.path.join(os.environ["LOCKSTEP_LINES"], f"{os.getpid()}.json"), "w") as out:
+        json.dump({"all": sorted(lines[ALL]), "tests": tests}, out)
+
+
+threading.settrace(entered)
+sys.settrace(entered)
