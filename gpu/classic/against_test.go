@@ -55,6 +55,10 @@ func TestAgainst(t *testing.T) {
 			}
 			task.MaxSteps = []int{9, 1, 9, 0}[mode] // 0: no limit
 			t.Run(fmt.Sprint(e.Name, "/", mode), func(t *testing.T) { against(t, engine, task) })
+			if e.Name == "CartPole-v1" && mode == classic.Off { // ended is not fallen
+				task.MaxSteps = 9
+				t.Run("limited", func(t *testing.T) { against(t, engine, task) })
+			}
 		}
 	}
 }
@@ -167,6 +171,9 @@ func against(t *testing.T, engine OnDevice, task classic.Task) {
 	step(actions(), &classic.Transition{})
 	run(classic.Policy{Uniform: &uniform}, 6)
 	run(classic.Policy{Network: network(task, r)}, 5)
+	single := network(task, r) // number of noise
+	single.Noise = single.Noise[:1]
+	run(classic.Policy{Network: single}, 2)
 	mask, seeds := make([]bool, task.Num), make([]int64, task.Num)
 	for i := range mask {
 		mask[i], seeds[i] = i%3 != 1, int64(100+7919*i*i%10007)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"testing"
 
@@ -14,7 +15,8 @@ import (
 )
 
 // TestTransfers counts what passes for each launch: at most one upload and one synchronisation,
-// whatever its policy and its answers, and nothing for what the host knows already.
+// whatever its policy and its answers, no byte beyond what is asked for, and nothing for what the
+// host knows already.
 func TestTransfers(t *testing.T) {
 	want.Compiler.Need(t)
 	engine, err := OnCPU(1)
@@ -29,25 +31,30 @@ func TestTransfers(t *testing.T) {
 		record    bool
 		uploads   int64
 		downloads int64
+		up        int64 // bytes
+		down      int64 // bytes, beside the columns that the host keeps
 	}{
 		{"uniform", "Pendulum-v1", classic.NextStep,
-			func(int) classic.Policy { return classic.Policy{Uniform: &key} }, false, 0, 1},
+			func(int) classic.Policy { return classic.Policy{Uniform: &key} }, false, 0, 1, 0, 0},
 		{"uniform, recorded", "Acrobot-v1", classic.NextStep,
-			func(int) classic.Policy { return classic.Policy{Uniform: &key} }, true, 0, 2},
+			func(int) classic.Policy { return classic.Policy{Uniform: &key} }, true, 0, 2, 0,
+			whole(12*40, 96*40, 72*40, 24*40, 3*40, 3*40)},
 		{"finals", "CartPole-v1", classic.SameStep,
-			func(int) classic.Policy { return classic.Policy{Uniform: &key} }, true, 1, 2},
+			func(int) classic.Policy { return classic.Policy{Uniform: &key} }, true, 1, 2,
+			whole(48 * 40),
+			whole(48*40, 12*40, 96*40, 48*40, 24*40, 3*40, 3*40)},
 		{"network", "CartPole-v1", classic.NextStep, func(int) classic.Policy {
 			return classic.Policy{
 				Network: &classic.Perceptron{
 					Layers: []classic.Layer{{Weights: make([]float32, 8), Bias: []float32{0, 1}}},
 				},
 			}
-		}, true, 1, 2},
+		}, true, 1, 2, whole(40), whole(12*40, 96*40, 48*40, 24*40, 3*40, 3*40)},
 		{"table", "Pendulum-v1", classic.NextStep, func(n int) classic.Policy {
 			return classic.Policy{
 				Recorded: slices.Repeat([]classic.Actions{{Continuous: make([]float32, n)}}, 1),
 			}
-		}, true, 1, 2},
+		}, true, 1, 2, whole(12), whole(48, 36, 24, 3, 3)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			task, err := classic.Make(c.env, 3, nil)
@@ -68,16 +75,23 @@ func TestTransfers(t *testing.T) {
 					t.Fatalf("%s: %v", what, err)
 				}
 				got := v.device.Counts().Sub(before)
-				got.UploadBytes, got.DownloadBytes, got.CopyBytes, got.Copies = 0, 0, 0, 0
+				got.CopyBytes, got.Copies = 0, 0
 				if got != want {
 					t.Errorf("%s: %+v, want %+v", what, got, want)
 				}
 			}
 			none := driver.Counts{}
-			passed(
-				"reset", driver.Counts{Launches: 1, Synchronisations: 1, Uploads: 1, Downloads: 1},
-				func() error { return v.Reset(classic.Reset{Seed: 1}) },
-			)
+			// Of the columns, those before the observations are flags and totals.
+			kept, o := whole(12, 24), int64(4*3*len(task.Observation))
+			reset := func() error { return v.Reset(classic.Reset{Seed: 1}) }
+			again := driver.Counts{
+				Launches: 1, Synchronisations: 1, Uploads: 1, Downloads: 1,
+				UploadBytes: whole(24, 3), DownloadBytes: kept + whole(24) + o,
+			}
+			once := again
+			once.UploadBytes += v.tables.used
+			passed("first reset", once, reset)
+			passed("reset", again, reset)
 			passed(
 				"observing",
 				none,
@@ -97,6 +111,10 @@ func TestTransfers(t *testing.T) {
 					record = append(record, classic.NewTransition(task))
 				}
 			}
+			known := kept + 24
+			if policy.Recorded != nil {
+				known = 12
+			}
 			passed(
 				"run",
 				driver.Counts{
@@ -104,6 +122,8 @@ func TestTransfers(t *testing.T) {
 					Synchronisations: 1,
 					Uploads:          c.uploads,
 					Downloads:        c.downloads,
+					UploadBytes:      c.up,
+					DownloadBytes:    c.down + known,
 				},
 				func() error {
 					return v.Run(t.Context(), policy, steps, record)
@@ -113,17 +133,30 @@ func TestTransfers(t *testing.T) {
 				passed("totals", none, func() error { v.Totals(); return nil })
 			}
 			var s *classic.Snapshot
+			all := kept + whole(24, o, int64(8*3*len(task.State)), 12) + 32*3
 			passed(
-				"snapshot", driver.Counts{Synchronisations: 1, Downloads: 1},
+				"snapshot", driver.Counts{
+					Synchronisations: 1, Downloads: 1, DownloadBytes: all - whole(known),
+				},
 				func() (err error) { s, err = v.Snapshot(); return err },
 			)
 			passed("another", none, func() error { _, err := v.Snapshot(); return err })
 			passed(
-				"restore", driver.Counts{Synchronisations: 1, Uploads: 1},
+				"restore", driver.Counts{
+					Synchronisations: 1, Uploads: 1, UploadBytes: whole(all),
+				},
 				func() error { return v.Restore(s) },
 			)
 		})
 	}
+}
+
+// whole is how many bytes arrays of so many bytes take: each begins at a multiple of 256.
+func whole(sizes ...int64) (bytes int64) {
+	for _, size := range sizes {
+		bytes += (size + 255) / 256 * 256
+	}
+	return bytes
 }
 
 // grid is a device that notes of how many threads a launch is.
@@ -201,9 +234,15 @@ func runOnDevice(t *testing.T, engine OnDevice, task classic.Task) {
 		t.Fatal(err)
 	}
 	passed := onDevice.device.Counts().Sub(before)
-	if passed.Uploads != 0 || passed.Launches != 1 || passed.Synchronisations != 1 ||
-		passed.Downloads != 1 {
+	if n := int64(task.Num); passed.Uploads != 0 || passed.Launches != 1 ||
+		passed.Synchronisations != 1 || passed.Downloads != 1 ||
+		passed.DownloadBytes != whole(4*n, 8*n)+8*n {
 		t.Errorf("%+v", passed)
+	}
+	got, want := fmt.Sprint(onDevice.Totals(), onDevice.ended),
+		fmt.Sprint(recorded.Totals(), recorded.ended)
+	if got != want {
+		t.Errorf("%s on the device, want %s", got, want)
 	}
 	for name, of := range arrays {
 		var all []byte
@@ -413,6 +452,15 @@ func TestChunk(t *testing.T) {
 	if got := v.chunk(nil); got != 1<<16 {
 		t.Errorf("without a record a launch has %d steps, want %d", got, 1<<16)
 	}
+	// A byte less than five steps take, with the one that a launch has besides; and less than one.
+	for num, want := range map[int]int{
+		room / 5: 4, room/5 - 1: 5, 1 << 24: 3, room: 1, 2 * room: 1,
+	} {
+		v.task.Num = num
+		if got := v.chunk([]classic.Transition{{Truncated: make([]bool, 1)}}); got != want {
+			t.Errorf("of %d environments a launch has %d steps, want %d", num, got, want)
+		}
+	}
 }
 
 // TestChunks: a run that is longer than a launch may be is as many steps as were asked for.
@@ -450,55 +498,174 @@ func TestChunks(t *testing.T) {
 	}
 }
 
-// full is a device without more memory, from when it is so.
+// full is a device that has no memory for one kind of calls, from when it is told so.
 type full struct {
 	driver.Device
-	is *bool
+	lacks *string
 }
 
 func (f full) Allocate(bytes int64) (driver.Pointer, error) {
-	if *f.is {
+	if *f.lacks == "Allocate" {
 		return 0, driver.ErrOutOfMemory
 	}
 	return f.Device.Allocate(bytes)
 }
 
+func (f full) Download(to []byte, from driver.Pointer) error {
+	if *f.lacks == "Download" {
+		return driver.ErrOutOfMemory
+	}
+	return f.Device.Download(to, from)
+}
+
 // TestMemoryOut: a run for whose answers there is no memory changes nothing, and the next one that
-// needs less is done.
+// needs less is done. What could not come down is fetched when it is asked for again.
 func TestMemoryOut(t *testing.T) {
 	want.Compiler.Need(t)
 	engine, err := OnCPU(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	is := false
+	lacks := ""
 	of := OnDevice{Kind: "full", Open: func() (driver.Device, error) {
 		d, err := engine.Open()
-		return full{d, &is}, err
+		return full{d, &lacks}, err
 	}}
 	task, err := classic.Make("CartPole-v1", 2, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	task.MaxSteps = 1 // every other step ends both, and one resets both
 	v, key := begun(t, of, task), uint64(3)
-	random := classic.Policy{Uniform: &key}
-	is = true
-	err = v.Run(t.Context(), random, 1, []classic.Transition{classic.NewTransition(task)})
-	if !errors.Is(err, driver.ErrOutOfMemory) {
+	run := func(steps int) error {
+		record := make([]classic.Transition, steps)
+		for i := range record {
+			record[i] = classic.NewTransition(task)
+		}
+		return v.Run(t.Context(), classic.Policy{Uniform: &key}, steps, record)
+	}
+	if err := run(2); err != nil {
+		t.Fatal(err)
+	}
+	before := v.Totals()
+	lacks = "Allocate"
+	if err := run(300); !errors.Is(err, driver.ErrOutOfMemory) {
 		t.Errorf("without memory: %v, want %v", err, driver.ErrOutOfMemory)
 	}
-	is = false
-	if err := v.Run(t.Context(), random, 3, nil); err != nil || v.Totals().Steps != 6 {
-		t.Errorf("with memory again: %d steps of both, %v; want 6", v.Totals().Steps, err)
+	lacks = ""
+	if got := v.Totals(); fmt.Sprint(got) != fmt.Sprint(before) {
+		t.Errorf("a run that was not: %+v, want %+v", got, before)
 	}
+	if err := run(2); err != nil || v.Totals().Steps != 8 {
+		t.Errorf("with memory again: %d steps of both, %v; want 8", v.Totals().Steps, err)
+	}
+	lacks = "Download"
+	if err := run(1); !errors.Is(err, driver.ErrOutOfMemory) {
+		t.Errorf("without memory for what comes down: %v, want %v", err, driver.ErrOutOfMemory)
+	}
+	lacks = ""
 	shot, err := v.Snapshot()
+	if err != nil || !slices.Equal(shot.Ended, []bool{true, true}) {
+		t.Fatalf("both have ended: %+v, %v", shot, err)
+	}
+	const many = 1 << 40 // 32 bits do not count them
+	shot.Steps = many
+	if err := v.Restore(shot); err != nil || v.Totals().Steps != 2*many {
+		t.Errorf("restored: %d steps of both, %v; want %d", v.Totals().Steps, err, 2*many)
+	}
+}
+
+// TestCounted: where there is no limit, steps beyond those that are counted are taken back before
+// their number could come to what the kernels hold for a limit, and a snapshot has none of them.
+func TestCounted(t *testing.T) {
+	want.Compiler.Need(t)
+	engine, err := OnCPU(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const many = 1 << 40 // 32 bits do not count them
-	shot.Steps += many
-	if err := v.Restore(shot); err != nil || v.Totals().Steps != 6+2*many {
-		t.Errorf("restored: %d steps of both, %v; want %d", v.Totals().Steps, err, 6+2*many)
+	task, err := classic.Make("Pendulum-v1", 4, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task.MaxSteps = 0
+	v, key := begun(t, engine, task), uint64(3)
+	const most, last = classic.MostSteps, math.MaxInt32 - 1
+	put := []int32{last - 1, most + 1, most - 1, 7}
+	column := v.columns()[elapsed]
+	if err := v.do(t.Context(), func() error {
+		return v.device.Upload(*column.to, bytesOf(put))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	counted := func(what string, uncounted int, want ...int32) {
+		t.Helper()
+		got := make([]int32, len(want))
+		copy(bytesOf(got), v.downloaded(t, uintptr(*column.to), 4*len(want)))
+		if !slices.Equal(got, want) || v.uncounted != uncounted {
+			t.Errorf("%s: %d steps, and %d to go, want %d and %d", what, got, v.uncounted, want,
+				uncounted)
+		}
+		shot, err := v.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range want {
+			if shot.Elapsed[i] != min(want[i], most) {
+				t.Errorf("%s: in a snapshot %d steps, want %d at most", what, shot.Elapsed, most)
+			}
+		}
+	}
+	v.uncounted = 1
+	for steps, c := range []struct {
+		uncounted int
+		want      []int32
+	}{
+		{1, put}, // nothing was done
+		{0, []int32{last, most + 2, most, 8}},
+		{last - most - 2, []int32{most + 2, most + 2, most + 2, 10}},
+	} {
+		if steps > 0 {
+			if err := v.Run(t.Context(), classic.Policy{Uniform: &key}, steps, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		counted(fmt.Sprint("after ", steps, " more"), c.uncounted, c.want...)
+	}
+}
+
+// TestOpened: engines open the kernels that they are named for, as many blocks at once as they are
+// told, and the shipped ones, read each for what they are, do what the sources do.
+func TestOpened(t *testing.T) {
+	want.Compiler.Need(t)
+	task, err := classic.Make("CartPole-v1", 3, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := ""
+	for _, name := range []string{"emulated", "ptx", "sass"} {
+		engine, err := OnCPU(3)
+		if name != "emulated" {
+			engine, err = Translated(name, 3)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := begun(t, engine, task)
+		if info := v.device.Info(); engine.Name() != name || info.Name != name ||
+			info.Multiprocessors != 3 {
+			t.Errorf("%s: engine %q, %+v", name, engine.Name(), info)
+		}
+		shot, err := v.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := fmt.Sprint(*shot)
+		if begin == "" {
+			begin = got
+		}
+		if got != begin {
+			t.Errorf("%s: after a reset %s, want %s", name, got, begin)
+		}
 	}
 }
 
