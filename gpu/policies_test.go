@@ -323,6 +323,35 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// TestTaken: of places as many are observed at once as fit to the byte, each of its rollout, and
+// each rollout and route goes up once.
+func TestTaken(t *testing.T) {
+	all := routes()[:2]
+	e := &lockstep.Experience{Jobs: []lockstep.Job{
+		{Route: all[0]}, {Route: all[1]}, {Route: all[0]}, {Route: all[1]},
+	}}
+	places := []lockstep.Place{{Rollout: 2}, {Rollout: 0, Step: 1}, {Rollout: 2, Step: 2},
+		{Rollout: 1}, {Rollout: 3}, {Rollout: 1, Step: 4}}
+	rollouts := [][]int{{2}, {2, 0}, {2, 0}, {2, 0, 1}, {2, 0, 1, 3}, {2, 0, 1, 3}}
+	for i := range places {
+		whole := newExcerpt(e, nil)
+		whole.take(places[:i+1], math.MaxInt64)
+		_, total := whole.layout(0)
+		for _, less := range []int{0, 1} {
+			x := newExcerpt(e, nil)
+			x.take(places, total-int64(less))
+			if len(x.places) != i+1-less {
+				t.Errorf("%d bytes less than %d places take hold %d", less, i+1, len(x.places))
+			}
+		}
+		if !slices.Equal(whole.rollouts, rollouts[i]) || len(whole.routes) != 1+i/3 ||
+			whole.rows != all[0].Len()+i/3*all[1].Len() {
+			t.Errorf("of %d places rollouts %d go up, %d routes, %d rows", i+1, whole.rollouts,
+				len(whole.routes), whole.rows)
+		}
+	}
+}
+
 // TestDeclaredOnDevice: what a network declares that it sees stays on the device, too.
 func TestDeclaredOnDevice(t *testing.T) {
 	s := newSimulator(t, Config{})

@@ -469,15 +469,81 @@ func TestMemory(t *testing.T) {
 
 	s.config.MemoryLimit = 4 << 10
 	for _, r := range results(t, s, context.Background(), jobs, opts) {
-		if !errors.Is(r.Err, driver.ErrOutOfMemory) || !contains(r.Err, "KiB") ||
-			strings.Contains(r.Err.Error(), "\n") {
+		if !errors.Is(r.Err, driver.ErrOutOfMemory) || strings.Contains(r.Err.Error(), "\n") ||
+			!contains(r.Err, fmt.Sprintf("KiB of device memory, and %s has 4 KiB left", s.Name())) {
 			t.Errorf("without memory: %v", r.Err)
 		}
 	}
+	leastMemory(t, s, jobs[:1], opts)
 	s.config.MemoryLimit = 0
 	for i, got := range results(t, s, context.Background(), jobs, opts) {
 		if d := resultDifference(got, want[i]); d != "" {
 			t.Errorf("with memory again: job %d: %s", i, d)
+		}
+	}
+}
+
+// leastMemory: as much memory as is said to be needed is enough, and a KiB less is not.
+func leastMemory(t *testing.T, s *Simulator, jobs []lockstep.Job, opts lockstep.Options) {
+	t.Helper()
+	var needs int64
+	err := results(t, s, context.Background(), jobs, opts)[0].Err
+	_, text, _ := strings.Cut(fmt.Sprint(err), "one rollout takes ")
+	if _, err := fmt.Sscan(text, &needs); err != nil {
+		t.Fatalf("%q: %v", text, err)
+	}
+	for _, less := range []int64{1, 0} {
+		s.config.MemoryLimit = (needs - less) << 10
+		err := results(t, s, context.Background(), jobs, opts)[0].Err
+		if (err != nil) != (less > 0) || err != nil && !errors.Is(err, driver.ErrOutOfMemory) {
+			t.Errorf("with %d KiB of the %d that are needed: %v", needs-less, needs, err)
+		}
+	}
+}
+
+// TestRoom: a run may take what is free but for a 32nd, what the run before has left to it, and no
+// more than the limit; what several runs at once have taken is free again but for one of them.
+func TestRoom(t *testing.T) {
+	s := newSimulator(t, Config{})
+	jobs := []lockstep.Job{{Route: shorten(routes()[0], 101)}}
+	memory := func() (free, room, spare int64) {
+		t.Helper()
+		if err := s.use(t.Context(), nil, func(c *connection) (err error) {
+			if c.spare != nil {
+				spare = c.spare.bytes
+			}
+			var failed error
+			free, failed = c.FreeMemory()
+			room, err = s.room(c)
+			return errors.Join(failed, err)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return free, room, spare
+	}
+	before, room, spare := memory()
+	if room != before-before/32 || spare != 0 {
+		t.Errorf("of %d bytes a run may take %d, and %d are spare", before, room, spare)
+	}
+	for _, many := range []int{1, 3} {
+		var open []lockstep.Stepper
+		for range many {
+			open = append(open, reset(t, s, jobs, lockstep.Options{}))
+		}
+		for _, p := range open {
+			p.Close()
+		}
+		free, room, spare := memory()
+		if spare < 101*8 || free != before-spare || room != free-free/32+spare {
+			t.Errorf("after %d at once: of %d bytes %d are free, %d spare, and a run may take %d",
+				many, before, free, spare, room)
+		}
+	}
+	_, unlimited, _ := memory()
+	for _, limit := range []int64{1000, unlimited - 1, unlimited + 1} {
+		s.config.MemoryLimit = limit
+		if _, got, _ := memory(); got != min(limit, unlimited) {
+			t.Errorf("of %d bytes, with a limit of %d, a run may take %d", unlimited, limit, got)
 		}
 	}
 }
@@ -887,6 +953,9 @@ func TestConfig(t *testing.T) {
 		{Config{ModelPath: path, Threads: 1024}, "1024 threads per block: want a multiple of " +
 			"32, 256 at most"},
 		{Config{ModelPath: path, Watchdog: -1}, "cannot be negative"},
+		{Config{ModelPath: path, Threads: -32}, "cannot be negative"},
+		{Config{ModelPath: path, RoutesPerBlock: -1}, "cannot be negative"},
+		{Config{ModelPath: path, MemoryLimit: -1}, "cannot be negative"},
 		{Config{ModelPath: path, Open: func() (driver.Device, error) {
 			return nil, errors.New("no such device")
 		}}, "no such device"},

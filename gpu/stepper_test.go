@@ -26,7 +26,10 @@ func TestStepper(t *testing.T) {
 	jobs := []lockstep.Job{
 		{Route: shorten(routes()[0], 107), Policy: weavePolicy},
 		{Route: shorten(routes()[1], 103), Policy: lockstep.DefaultPID()},
-		{Route: shorten(routes()[2], 105)},
+		{Route: shorten(routes()[2], 105), Draws: make([]float64, 105-lockstep.ContextLength)},
+	}
+	for k := range jobs[2].Draws { // the others draw by themselves
+		jobs[2].Draws[k] = float64(k%9) / 9
 	}
 	opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
 	asReference := append([]lockstep.Job(nil), jobs...)
