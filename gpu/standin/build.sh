@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the stand-in for libcuda.so.1: build.sh FOLDER-OF-CUDA.H FOLDER-TO-WRITE
-# The kernels' flags are those of package emulated; without -ffp-contract=off the
-# compiler would fuse products into sums.
+# The kernels' flags are those of package emulated on a CPU without AVX-512; without
+# -ffp-contract=off the compiler would fuse products into sums.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 include=$1 out=$2

@@ -21,6 +21,8 @@ import (
 	"testing/fstest"
 	"time"
 
+	"golang.org/x/sys/cpu"
+
 	"lockstep/internal/fileio"
 )
 
@@ -37,13 +39,26 @@ func flags(sanitize bool) []string {
 		"-std=c++17", "-fPIC", "-Wno-unknown-pragmas", "-ffp-contract=off", "-fno-math-errno",
 	}
 	if runtime.GOARCH == "amd64" {
-		common = append(common, "-march=x86-64-v3")
+		x := &cpu.X86
+		common = append(common, "-march="+level(
+			x.HasAVX512F, x.HasAVX512BW, x.HasAVX512CD, x.HasAVX512DQ, x.HasAVX512VL,
+		))
 	}
 	if sanitize {
 		return append(common, "-O1", "-g", "-fno-omit-frame-pointer",
 			"-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all")
 	}
 	return append(common, "-O3")
+}
+
+// level is what the compiler may use of this CPU, v4 where it has all that this asks for: twice as
+// many registers, and operands that are spread as they are read, spare a block of one route a sixth
+// of its time. The bits are the same.
+func level(has ...bool) string {
+	if slices.Contains(has, false) {
+		return "x86-64-v3"
+	}
+	return "x86-64-v4"
 }
 
 // parts are those in which a file that knows LOCKSTEP_ONLY is compiled: the

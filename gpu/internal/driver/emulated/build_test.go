@@ -17,19 +17,22 @@ import (
 	"testing/fstest"
 	"time"
 
+	"golang.org/x/sys/cpu"
+
 	"lockstep/gpu/internal/driver"
 	"lockstep/internal/simtest"
 	"lockstep/internal/want"
 )
 
 // TestFlags: what decides over bits is asked of the compiler for every program, and one with
-// sanitizers stops at what they find.
+// sanitizers stops at what they find. Of a CPU no more is asked than it has.
 func TestFlags(t *testing.T) {
 	for _, sanitize := range []bool{false, true} {
 		got := flags(sanitize)
 		for flag, want := range map[string]bool{
 			"-ffp-contract=off":         true,
-			"-march=x86-64-v3":          runtime.GOARCH == "amd64",
+			"-march=x86-64-v3":          runtime.GOARCH == "amd64" && !cpu.X86.HasAVX512VL,
+			"-march=x86-64-v4":          runtime.GOARCH == "amd64" && cpu.X86.HasAVX512VL,
 			"-O3":                       !sanitize,
 			"-O1":                       sanitize,
 			"-fno-sanitize-recover=all": sanitize,
@@ -38,6 +41,9 @@ func TestFlags(t *testing.T) {
 				t.Errorf("sanitizers %v: %s is asked for: %v, want %v", sanitize, flag, has, want)
 			}
 		}
+	}
+	if got := level(true, true, false, true); got != "x86-64-v3" {
+		t.Errorf("a CPU without all that v4 asks for is taken for %s", got)
 	}
 }
 

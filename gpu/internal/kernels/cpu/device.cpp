@@ -343,7 +343,8 @@ std::string Worker::apart() {
   for (size_t i = 1; i < fibers_.size(); i++) {
     const Fiber &f = fibers_[i];
     if (f.done != first.done ||
-        (!f.done && (f.line != first.line || strcmp(f.file, first.file) != 0))) {
+        (!f.done && (f.line != first.line ||
+                     (f.file != first.file && strcmp(f.file, first.file) != 0)))) {
       return "the threads do not meet at one barrier: thread 0 " + place(first) + ", thread " +
              std::to_string(i) + " " + place(f);
     }
