@@ -457,12 +457,9 @@ loop:
 	VANDPD    constants<>+0(SB), Y0, Y7
 	VCMPPD    $0x11, constants<>+32(SB), Y7, Y7
 	VBLENDVPD Y6, Y4, Y5, Y8
-	VBLENDVPD Y7, Y0, Y8, Y8
-	VSUBPD    Y0, Y0, Y9
 	VSUBPD    Y4, Y3, Y4
 	VADDPD    constants<>+1216(SB), Y4, Y4
 	VBLENDVPD Y6, Y4, Y2, Y4
-	VBLENDVPD Y7, Y9, Y4, Y4
 
 	// sin(a + da)
 	VANDPD       constants<>+0(SB), Y8, Y9
@@ -696,11 +693,11 @@ loop:
 	VANDPD    constants<>+0(SB), Y0, Y7
 	VCMPPD    $0x11, constants<>+32(SB), Y7, Y7
 	VBLENDVPD Y6, Y4, Y5, Y8
-	VBLENDVPD Y7, Y0, Y8, Y8
-	VSUBPD    Y0, Y0, Y9
 	VSUBPD    Y4, Y3, Y4
 	VADDPD    constants<>+1216(SB), Y4, Y4
 	VBLENDVPD Y6, Y4, Y2, Y4
+	VBLENDVPD Y7, Y0, Y8, Y8
+	VSUBPD    Y0, Y0, Y9
 	VBLENDVPD Y7, Y9, Y4, Y4
 
 	// sin(a + da)
@@ -818,25 +815,24 @@ loop:
 	VXORPD       Y5, Y8, Y5
 	VBLENDVPD    Y6, Y4, Y5, Y5
 	VBLENDVPD    Y7, Y2, Y5, Y5
-	VBLENDVPD    Y3, constants<>+1312(SB), Y5, Y5
+	VBLENDVPD    Y3, constants<>+1312(SB), Y5, Y3
 
 	// Sine
-	VANDPD    constants<>+0(SB), Y2, Y8
-	VANDPD    constants<>+352(SB), Y0, Y9
-	VORPD     Y9, Y8, Y8
-	VPSLLQ    $0x3f, Y1, Y9
-	VBLENDVPD Y9, Y2, Y4, Y2
+	VANDPD    constants<>+0(SB), Y2, Y5
+	VANDPD    constants<>+352(SB), Y0, Y8
+	VORPD     Y8, Y5, Y5
+	VPSLLQ    $0x3f, Y1, Y8
+	VBLENDVPD Y8, Y2, Y4, Y2
 	VPSLLQ    $0x3e, Y1, Y1
 	VANDPD    constants<>+352(SB), Y1, Y1
 	VXORPD    Y1, Y2, Y1
-	VBLENDVPD Y6, Y8, Y1, Y1
+	VBLENDVPD Y6, Y5, Y1, Y1
 	VBLENDVPD Y7, Y4, Y1, Y1
-	VBLENDVPD Y3, constants<>+1312(SB), Y1, Y1
 	VANDPD    constants<>+0(SB), Y0, Y2
 	VCMPPD    $0x11, constants<>+1568(SB), Y2, Y2
 	VBLENDVPD Y2, Y0, Y1, Y0
 	VMOVUPD   Y0, (DX)(DI*8)
-	VMOVUPD   Y5, (BX)(DI*8)
+	VMOVUPD   Y3, (BX)(DI*8)
 	ADDQ      $0x04, DI
 	JMP       loop
 

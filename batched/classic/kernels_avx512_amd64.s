@@ -832,158 +832,155 @@ loop:
 	VMOVUPD      (SI)(CX*8), Z0
 	VMULPD       constants<>+1856(SB), Z0, Z0
 	MOVQ         72(AX), DI
-	VMOVUPD      constants<>+1984(SB), Z15
-	VFMADD231PD  constants<>+1920(SB), Z0, Z15
-	VSUBPD       constants<>+1984(SB), Z15, Z16
-	VMOVUPD      Z0, Z17
-	VFNMADD231PD constants<>+2048(SB), Z16, Z17
-	VMOVUPD      Z17, Z17
-	VFNMADD231PD constants<>+2112(SB), Z16, Z17
-	VMOVUPD      Z17, Z18
-	VFNMADD231PD constants<>+2176(SB), Z16, Z18
-	VSUBPD       Z18, Z17, Z17
-	VMOVUPD      Z17, Z17
-	VFNMADD231PD constants<>+2176(SB), Z16, Z17
-	VMOVUPD      Z18, Z19
-	VFNMADD231PD constants<>+2240(SB), Z16, Z19
-	VSUBPD       Z19, Z18, Z18
-	VMOVUPD      Z18, Z18
-	VFNMADD231PD constants<>+2240(SB), Z16, Z18
-	VADDPD       Z18, Z17, Z16
+	VMOVUPD      constants<>+1984(SB), Z13
+	VFMADD231PD  constants<>+1920(SB), Z0, Z13
+	VSUBPD       constants<>+1984(SB), Z13, Z14
+	VMOVUPD      Z0, Z15
+	VFNMADD231PD constants<>+2048(SB), Z14, Z15
+	VMOVUPD      Z15, Z15
+	VFNMADD231PD constants<>+2112(SB), Z14, Z15
+	VMOVUPD      Z15, Z16
+	VFNMADD231PD constants<>+2176(SB), Z14, Z16
+	VSUBPD       Z16, Z15, Z15
+	VMOVUPD      Z15, Z15
+	VFNMADD231PD constants<>+2176(SB), Z14, Z15
+	VMOVUPD      Z16, Z17
+	VFNMADD231PD constants<>+2240(SB), Z14, Z17
+	VSUBPD       Z17, Z16, Z16
+	VMOVUPD      Z16, Z16
+	VFNMADD231PD constants<>+2240(SB), Z14, Z16
+	VADDPD       Z16, Z15, Z14
 
 	// Below 0.855469 there is nothing to reduce, below 2.426265 π/2 - |x|
-	VANDPD    constants<>+0(SB), Z0, Z17
-	VMOVUPD   constants<>+2304(SB), Z18
-	VSUBPD    Z17, Z18, Z17
-	VADDPD    constants<>+2368(SB), Z17, Z18
-	VANDPD    constants<>+0(SB), Z0, Z20
-	VCMPPD    $0x11, constants<>+2432(SB), Z20, K1
-	VANDPD    constants<>+0(SB), Z0, Z20
-	VCMPPD    $0x11, constants<>+64(SB), Z20, K2
-	VBLENDMPD Z18, Z19, K1, Z1
-	VBLENDMPD Z0, Z1, K2, Z2
-	VSUBPD    Z0, Z0, Z20
-	VSUBPD    Z18, Z17, Z18
-	VADDPD    constants<>+2368(SB), Z18, Z18
-	VBLENDMPD Z18, Z16, K1, Z3
-	VBLENDMPD Z20, Z3, K2, Z4
+	VANDPD    constants<>+0(SB), Z0, Z15
+	VMOVUPD   constants<>+2304(SB), Z16
+	VSUBPD    Z15, Z16, Z15
+	VADDPD    constants<>+2368(SB), Z15, Z16
+	VANDPD    constants<>+0(SB), Z0, Z18
+	VCMPPD    $0x11, constants<>+2432(SB), Z18, K1
+	VANDPD    constants<>+0(SB), Z0, Z18
+	VCMPPD    $0x11, constants<>+64(SB), Z18, K2
+	VBLENDMPD Z16, Z17, K1, Z1
+	VSUBPD    Z16, Z15, Z16
+	VADDPD    constants<>+2368(SB), Z16, Z16
+	VBLENDMPD Z16, Z14, K1, Z2
 
 	// sin(a + da)
-	VANDPD       constants<>+0(SB), Z2, Z18
-	VADDPD       constants<>+128(SB), Z18, Z20
-	VSUBPD       constants<>+128(SB), Z20, Z21
-	VSUBPD       Z21, Z18, Z18
-	VANDPD       constants<>+192(SB), Z20, Z20
-	VPSLLQ       $0x02, Z20, Z20
-	VMULPD       Z18, Z18, Z21
-	VANDPD       constants<>+640(SB), Z2, Z22
-	VXORPD       Z22, Z4, Z22
-	VMULPD       Z21, Z18, Z23
-	VMOVUPD      constants<>+320(SB), Z24
-	VFMADD231PD  constants<>+256(SB), Z21, Z24
-	VMOVUPD      Z22, Z25
-	VFMADD231PD  Z24, Z23, Z25
-	VADDPD       Z25, Z18, Z23
-	VMOVUPD      constants<>+384(SB), Z24
-	VFMADD213PD  constants<>+448(SB), Z21, Z24
-	VFMADD213PD  constants<>+512(SB), Z21, Z24
-	VMULPD       Z24, Z21, Z21
-	VMOVUPD      Z21, Z21
-	VFMADD231PD  Z22, Z18, Z21
-	VMOVUPD      constants<>+576(SB), Z18
+	VANDPD       constants<>+0(SB), Z1, Z16
+	VADDPD       constants<>+128(SB), Z16, Z18
+	VSUBPD       constants<>+128(SB), Z18, Z19
+	VSUBPD       Z19, Z16, Z16
+	VANDPD       constants<>+192(SB), Z18, Z18
+	VPSLLQ       $0x02, Z18, Z18
+	VMULPD       Z16, Z16, Z19
+	VANDPD       constants<>+640(SB), Z1, Z20
+	VXORPD       Z20, Z2, Z20
+	VMULPD       Z19, Z16, Z21
+	VMOVUPD      constants<>+320(SB), Z22
+	VFMADD231PD  constants<>+256(SB), Z19, Z22
+	VMOVUPD      Z20, Z23
+	VFMADD231PD  Z22, Z21, Z23
+	VADDPD       Z23, Z16, Z21
+	VMOVUPD      constants<>+384(SB), Z22
+	VFMADD213PD  constants<>+448(SB), Z19, Z22
+	VFMADD213PD  constants<>+512(SB), Z19, Z22
+	VMULPD       Z22, Z19, Z19
+	VMOVUPD      Z19, Z19
+	VFMADD231PD  Z20, Z16, Z19
+	VMOVUPD      constants<>+576(SB), Z16
 	KXNORB       K0, K0, K3
-	VGATHERQPD   24(DI)(Z20*8), K3, Z18
-	VMOVUPD      constants<>+576(SB), Z22
-	KXNORB       K0, K0, K3
-	VGATHERQPD   8(DI)(Z20*8), K3, Z22
-	VMOVUPD      Z22, Z22
-	VFMADD231PD  Z23, Z18, Z22
-	VMOVUPD      constants<>+576(SB), Z18
-	KXNORB       K0, K0, K3
-	VGATHERQPD   (DI)(Z20*8), K3, Z18
-	VMOVUPD      Z22, Z22
-	VFNMADD231PD Z18, Z21, Z22
-	VMOVUPD      constants<>+576(SB), Z21
-	KXNORB       K0, K0, K3
-	VGATHERQPD   16(DI)(Z20*8), K3, Z21
-	VMOVUPD      Z22, Z20
-	VFMADD231PD  Z21, Z23, Z20
-	VADDPD       Z20, Z18, Z18
-	VANDPD       constants<>+0(SB), Z18, Z18
-	VANDPD       constants<>+640(SB), Z2, Z20
-	VORPD        Z20, Z18, Z18
-	VANDPD       constants<>+0(SB), Z2, Z20
-	VCMPPD       $0x11, constants<>+704(SB), Z20, K3
-	VMULPD       Z2, Z2, Z20
-	VMOVUPD      constants<>+768(SB), Z21
-	VFMADD213PD  constants<>+832(SB), Z20, Z21
-	VFMADD213PD  constants<>+896(SB), Z20, Z21
-	VFMADD213PD  constants<>+960(SB), Z20, Z21
-	VFMADD213PD  constants<>+1024(SB), Z20, Z21
-	VMULPD       constants<>+512(SB), Z4, Z22
-	VMOVUPD      Z22, Z22
-	VFMSUB231PD  Z2, Z21, Z22
-	VMOVUPD      Z4, Z21
-	VFMADD231PD  Z22, Z20, Z21
-	VADDPD       Z21, Z2, Z20
-	VBLENDMPD    Z20, Z18, K3, Z5
-	VBLENDMPD    Z17, Z19, K1, Z6
-	VBLENDMPD    Z0, Z6, K2, Z7
-	VSUBPD       Z0, Z0, Z17
-	VBLENDMPD    constants<>+2368(SB), Z16, K1, Z8
-	VBLENDMPD    Z17, Z8, K2, Z9
-
-	// cos(a + da)
-	VANDPD       constants<>+0(SB), Z7, Z16
-	VADDPD       constants<>+128(SB), Z16, Z17
-	VSUBPD       constants<>+128(SB), Z17, Z18
-	VSUBPD       Z18, Z16, Z16
-	VANDPD       constants<>+192(SB), Z17, Z17
-	VPSLLQ       $0x02, Z17, Z17
-	VANDPD       constants<>+640(SB), Z7, Z18
-	VXORPD       Z18, Z9, Z18
-	VADDPD       Z18, Z16, Z16
-	VMULPD       Z16, Z16, Z18
-	VMULPD       Z18, Z16, Z19
-	VMOVUPD      constants<>+320(SB), Z20
-	VFMADD231PD  constants<>+256(SB), Z18, Z20
-	VMOVUPD      Z16, Z16
-	VFMADD231PD  Z20, Z19, Z16
-	VMOVUPD      constants<>+384(SB), Z19
-	VFMADD213PD  constants<>+448(SB), Z18, Z19
-	VFMADD213PD  constants<>+512(SB), Z18, Z19
-	VMULPD       Z19, Z18, Z18
-	VMOVUPD      constants<>+576(SB), Z19
-	KXNORB       K0, K0, K3
-	VGATHERQPD   (DI)(Z17*8), K3, Z19
+	VGATHERQPD   24(DI)(Z18*8), K3, Z16
 	VMOVUPD      constants<>+576(SB), Z20
 	KXNORB       K0, K0, K3
-	VGATHERQPD   16(DI)(Z17*8), K3, Z20
-	VMOVUPD      constants<>+576(SB), Z21
+	VGATHERQPD   8(DI)(Z18*8), K3, Z20
+	VMOVUPD      Z20, Z20
+	VFMADD231PD  Z21, Z16, Z20
+	VMOVUPD      constants<>+576(SB), Z16
 	KXNORB       K0, K0, K3
-	VGATHERQPD   8(DI)(Z17*8), K3, Z21
-	VMOVUPD      constants<>+576(SB), Z22
+	VGATHERQPD   (DI)(Z18*8), K3, Z16
+	VMOVUPD      Z20, Z20
+	VFNMADD231PD Z16, Z19, Z20
+	VMOVUPD      constants<>+576(SB), Z19
 	KXNORB       K0, K0, K3
-	VGATHERQPD   24(DI)(Z17*8), K3, Z22
-	VMOVUPD      Z22, Z17
-	VFNMADD231PD Z16, Z21, Z17
-	VMOVUPD      Z17, Z17
-	VFNMADD231PD Z20, Z18, Z17
-	VMOVUPD      Z17, Z17
-	VFNMADD231PD Z19, Z16, Z17
-	VADDPD       Z17, Z20, Z16
+	VGATHERQPD   16(DI)(Z18*8), K3, Z19
+	VMOVUPD      Z20, Z18
+	VFMADD231PD  Z19, Z21, Z18
+	VADDPD       Z18, Z16, Z16
+	VANDPD       constants<>+0(SB), Z16, Z16
+	VANDPD       constants<>+640(SB), Z1, Z18
+	VORPD        Z18, Z16, Z16
+	VANDPD       constants<>+0(SB), Z1, Z18
+	VCMPPD       $0x11, constants<>+704(SB), Z18, K3
+	VMULPD       Z1, Z1, Z18
+	VMOVUPD      constants<>+768(SB), Z19
+	VFMADD213PD  constants<>+832(SB), Z18, Z19
+	VFMADD213PD  constants<>+896(SB), Z18, Z19
+	VFMADD213PD  constants<>+960(SB), Z18, Z19
+	VFMADD213PD  constants<>+1024(SB), Z18, Z19
+	VMULPD       constants<>+512(SB), Z2, Z20
+	VMOVUPD      Z20, Z20
+	VFMSUB231PD  Z1, Z19, Z20
+	VMOVUPD      Z2, Z19
+	VFMADD231PD  Z20, Z18, Z19
+	VADDPD       Z19, Z1, Z18
+	VBLENDMPD    Z18, Z16, K3, Z3
+	VBLENDMPD    Z15, Z17, K1, Z4
+	VBLENDMPD    Z0, Z4, K2, Z5
+	VSUBPD       Z0, Z0, Z15
+	VBLENDMPD    constants<>+2368(SB), Z14, K1, Z6
+	VBLENDMPD    Z15, Z6, K2, Z7
+
+	// cos(a + da)
+	VANDPD       constants<>+0(SB), Z5, Z14
+	VADDPD       constants<>+128(SB), Z14, Z15
+	VSUBPD       constants<>+128(SB), Z15, Z16
+	VSUBPD       Z16, Z14, Z14
+	VANDPD       constants<>+192(SB), Z15, Z15
+	VPSLLQ       $0x02, Z15, Z15
+	VANDPD       constants<>+640(SB), Z5, Z16
+	VXORPD       Z16, Z7, Z16
+	VADDPD       Z16, Z14, Z14
+	VMULPD       Z14, Z14, Z16
+	VMULPD       Z16, Z14, Z17
+	VMOVUPD      constants<>+320(SB), Z18
+	VFMADD231PD  constants<>+256(SB), Z16, Z18
+	VMOVUPD      Z14, Z14
+	VFMADD231PD  Z18, Z17, Z14
+	VMOVUPD      constants<>+384(SB), Z17
+	VFMADD213PD  constants<>+448(SB), Z16, Z17
+	VFMADD213PD  constants<>+512(SB), Z16, Z17
+	VMULPD       Z17, Z16, Z16
+	VMOVUPD      constants<>+576(SB), Z17
+	KXNORB       K0, K0, K3
+	VGATHERQPD   (DI)(Z15*8), K3, Z17
+	VMOVUPD      constants<>+576(SB), Z18
+	KXNORB       K0, K0, K3
+	VGATHERQPD   16(DI)(Z15*8), K3, Z18
+	VMOVUPD      constants<>+576(SB), Z19
+	KXNORB       K0, K0, K3
+	VGATHERQPD   8(DI)(Z15*8), K3, Z19
+	VMOVUPD      constants<>+576(SB), Z20
+	KXNORB       K0, K0, K3
+	VGATHERQPD   24(DI)(Z15*8), K3, Z20
+	VMOVUPD      Z20, Z15
+	VFNMADD231PD Z14, Z19, Z15
+	VMOVUPD      Z15, Z15
+	VFNMADD231PD Z18, Z16, Z15
+	VMOVUPD      Z15, Z15
+	VFNMADD231PD Z17, Z14, Z15
+	VADDPD       Z15, Z18, Z14
 	VANDPD       constants<>+0(SB), Z0, Z0
 	VCMPPD       $0x15, constants<>+2496(SB), Z0, K3
 	VMOVUPD      constants<>+2624(SB), Z0
-	VPADDQ       Z0, Z15, Z0
+	VPADDQ       Z0, Z13, Z0
 	VPTESTMQ     constants<>+2624(SB), Z0, K4
-	VBLENDMPD    Z16, Z5, K4, Z10
+	VBLENDMPD    Z14, Z3, K4, Z8
 	VPSLLQ       $0x3e, Z0, Z0
 	VANDPD       constants<>+640(SB), Z0, Z0
-	VXORPD       Z0, Z10, Z0
-	VBLENDMPD    Z5, Z0, K1, Z11
-	VBLENDMPD    Z16, Z11, K2, Z12
-	VBLENDMPD    constants<>+2560(SB), Z12, K3, Z13
+	VXORPD       Z0, Z8, Z0
+	VBLENDMPD    Z3, Z0, K1, Z9
+	VBLENDMPD    Z14, Z9, K2, Z10
+	VBLENDMPD    constants<>+2560(SB), Z10, K3, Z11
 
 	// velocity
 	MOVQ      24(AX), DI
@@ -991,38 +988,38 @@ loop:
 	VCVTDQ2PD Y0, Z0
 	VSUBPD    constants<>+1088(SB), Z0, Z0
 	VMULPD    constants<>+2688(SB), Z0, Z0
-	VMULPD    constants<>+2752(SB), Z13, Z15
-	VADDPD    Z15, Z0, Z0
+	VMULPD    constants<>+2752(SB), Z11, Z13
+	VADDPD    Z13, Z0, Z0
 	VADDPD    (BX)(CX*8), Z0, Z0
-	VMOVUPD   constants<>+2816(SB), Z15
-	VMINPD    Z0, Z15, Z15
+	VMOVUPD   constants<>+2816(SB), Z13
+	VMINPD    Z0, Z13, Z13
 	VMOVUPD   constants<>+2880(SB), Z0
-	VMAXPD    Z15, Z0, Z0
+	VMAXPD    Z13, Z0, Z0
 
 	// position
-	VADDPD       (SI)(CX*8), Z0, Z15
-	VMOVUPD      constants<>+2944(SB), Z16
-	VMINPD       Z15, Z16, Z16
-	VMOVUPD      constants<>+3008(SB), Z15
-	VMAXPD       Z16, Z15, Z15
-	VSUBPD       Z15, Z15, Z16
-	VCMPPD       $0x00, constants<>+3008(SB), Z15, K1
-	VCMPPD       $0x11, Z16, Z0, K2
+	VADDPD       (SI)(CX*8), Z0, Z13
+	VMOVUPD      constants<>+2944(SB), Z14
+	VMINPD       Z13, Z14, Z14
+	VMOVUPD      constants<>+3008(SB), Z13
+	VMAXPD       Z14, Z13, Z13
+	VSUBPD       Z13, Z13, Z14
+	VCMPPD       $0x00, constants<>+3008(SB), Z13, K1
+	VCMPPD       $0x11, Z14, Z0, K2
 	KANDB        K1, K2, K1
-	VBLENDMPD    Z16, Z0, K1, Z14
+	VBLENDMPD    Z14, Z0, K1, Z12
 	MOVQ         16(AX), DI
 	MOVQ         DI, R8
 	MOVQ         DX, R9
 	LEAQ         (DI)(R9*4), DI
-	VMOVUPD      Z15, (SI)(CX*8)
-	VCVTPD2PS    Z15, Y0
+	VMOVUPD      Z13, (SI)(CX*8)
+	VCVTPD2PS    Z13, Y0
 	VMOVUPS      Y0, (R8)(CX*4)
-	VMOVUPD      Z14, (BX)(CX*8)
-	VCVTPD2PS    Z14, Y0
+	VMOVUPD      Z12, (BX)(CX*8)
+	VCVTPD2PS    Z12, Y0
 	VMOVUPS      Y0, (DI)(CX*4)
-	VCMPPD       $0x1d, constants<>+512(SB), Z15, K1
+	VCMPPD       $0x1d, constants<>+512(SB), Z13, K1
 	VBROADCASTSD 104(AX), Z0
-	VCMPPD       $0x1d, Z0, Z14, K2
+	VCMPPD       $0x1d, Z0, Z12, K2
 	KANDB        K1, K2, K1
 	VBROADCASTSD 88(AX), Z0
 	MOVQ         48(AX), BX
@@ -1033,12 +1030,12 @@ loop:
 
 	// Limit of steps
 	MOVQ         64(AX), BX
-	VMOVUPS      (BX)(CX*4), Y15
-	VPADDD       constants<>+1792(SB), Y15, Y15
-	VMOVUPS      Y15, (BX)(CX*4)
-	VPBROADCASTD 80(AX), Y16
+	VMOVUPS      (BX)(CX*4), Y13
+	VPADDD       constants<>+1792(SB), Y13, Y13
+	VMOVUPS      Y13, (BX)(CX*4)
+	VPBROADCASTD 80(AX), Y14
 	MOVQ         56(AX), BX
-	VPCMPGTD     Y15, Y16, K1
+	VPCMPGTD     Y13, Y14, K1
 	KMOVB        K1, SI
 	XORL         $0xff, SI
 	MOVQ         $0x0101010101010101, DI
@@ -1078,95 +1075,95 @@ loop:
 	VFNMADD231PD constants<>+2048(SB), Z2, Z3
 	VMOVUPD      Z3, Z3
 	VFNMADD231PD constants<>+2112(SB), Z2, Z3
-	VMOVUPD      Z3, Z22
-	VFNMADD231PD constants<>+2176(SB), Z2, Z22
-	VSUBPD       Z22, Z3, Z3
+	VMOVUPD      Z3, Z21
+	VFNMADD231PD constants<>+2176(SB), Z2, Z21
+	VSUBPD       Z21, Z3, Z3
 	VMOVUPD      Z3, Z3
 	VFNMADD231PD constants<>+2176(SB), Z2, Z3
-	VMOVUPD      Z22, Z23
-	VFNMADD231PD constants<>+2240(SB), Z2, Z23
-	VSUBPD       Z23, Z22, Z22
-	VMOVUPD      Z22, Z22
+	VMOVUPD      Z21, Z22
 	VFNMADD231PD constants<>+2240(SB), Z2, Z22
-	VADDPD       Z22, Z3, Z2
+	VSUBPD       Z22, Z21, Z21
+	VMOVUPD      Z21, Z21
+	VFNMADD231PD constants<>+2240(SB), Z2, Z21
+	VADDPD       Z21, Z3, Z2
 
 	// Below 0.855469 there is nothing to reduce, below 2.426265 π/2 - |x|
 	VANDPD    constants<>+0(SB), Z0, Z3
-	VMOVUPD   constants<>+2304(SB), Z22
-	VSUBPD    Z3, Z22, Z3
-	VADDPD    constants<>+2368(SB), Z3, Z22
-	VANDPD    constants<>+0(SB), Z0, Z24
-	VCMPPD    $0x11, constants<>+2432(SB), Z24, K1
-	VANDPD    constants<>+0(SB), Z0, Z24
-	VCMPPD    $0x11, constants<>+64(SB), Z24, K2
-	VBLENDMPD Z22, Z23, K1, Z4
-	VBLENDMPD Z0, Z4, K2, Z5
-	VSUBPD    Z0, Z0, Z24
-	VSUBPD    Z22, Z3, Z22
-	VADDPD    constants<>+2368(SB), Z22, Z22
-	VBLENDMPD Z22, Z2, K1, Z6
-	VBLENDMPD Z24, Z6, K2, Z7
+	VMOVUPD   constants<>+2304(SB), Z21
+	VSUBPD    Z3, Z21, Z3
+	VADDPD    constants<>+2368(SB), Z3, Z21
+	VANDPD    constants<>+0(SB), Z0, Z23
+	VCMPPD    $0x11, constants<>+2432(SB), Z23, K1
+	VANDPD    constants<>+0(SB), Z0, Z23
+	VCMPPD    $0x11, constants<>+64(SB), Z23, K2
+	VBLENDMPD Z21, Z22, K1, Z4
+	VSUBPD    Z21, Z3, Z21
+	VADDPD    constants<>+2368(SB), Z21, Z21
+	VBLENDMPD Z21, Z2, K1, Z5
+	VBLENDMPD Z0, Z4, K2, Z6
+	VSUBPD    Z0, Z0, Z21
+	VBLENDMPD Z21, Z5, K2, Z7
 
 	// sin(a + da)
-	VANDPD       constants<>+0(SB), Z5, Z22
-	VADDPD       constants<>+128(SB), Z22, Z24
-	VSUBPD       constants<>+128(SB), Z24, Z25
-	VSUBPD       Z25, Z22, Z22
-	VANDPD       constants<>+192(SB), Z24, Z24
-	VPSLLQ       $0x02, Z24, Z24
-	VMULPD       Z22, Z22, Z25
-	VANDPD       constants<>+640(SB), Z5, Z26
-	VXORPD       Z26, Z7, Z26
-	VMULPD       Z25, Z22, Z27
-	VMOVUPD      constants<>+320(SB), Z28
-	VFMADD231PD  constants<>+256(SB), Z25, Z28
-	VMOVUPD      Z26, Z29
-	VFMADD231PD  Z28, Z27, Z29
-	VADDPD       Z29, Z22, Z27
-	VMOVUPD      constants<>+384(SB), Z28
-	VFMADD213PD  constants<>+448(SB), Z25, Z28
-	VFMADD213PD  constants<>+512(SB), Z25, Z28
-	VMULPD       Z28, Z25, Z25
-	VMOVUPD      Z25, Z25
-	VFMADD231PD  Z26, Z22, Z25
-	VMOVUPD      constants<>+576(SB), Z22
+	VANDPD       constants<>+0(SB), Z6, Z21
+	VADDPD       constants<>+128(SB), Z21, Z23
+	VSUBPD       constants<>+128(SB), Z23, Z24
+	VSUBPD       Z24, Z21, Z21
+	VANDPD       constants<>+192(SB), Z23, Z23
+	VPSLLQ       $0x02, Z23, Z23
+	VMULPD       Z21, Z21, Z24
+	VANDPD       constants<>+640(SB), Z6, Z25
+	VXORPD       Z25, Z7, Z25
+	VMULPD       Z24, Z21, Z26
+	VMOVUPD      constants<>+320(SB), Z27
+	VFMADD231PD  constants<>+256(SB), Z24, Z27
+	VMOVUPD      Z25, Z28
+	VFMADD231PD  Z27, Z26, Z28
+	VADDPD       Z28, Z21, Z26
+	VMOVUPD      constants<>+384(SB), Z27
+	VFMADD213PD  constants<>+448(SB), Z24, Z27
+	VFMADD213PD  constants<>+512(SB), Z24, Z27
+	VMULPD       Z27, Z24, Z24
+	VMOVUPD      Z24, Z24
+	VFMADD231PD  Z25, Z21, Z24
+	VMOVUPD      constants<>+576(SB), Z21
 	KXNORB       K0, K0, K3
-	VGATHERQPD   24(SI)(Z24*8), K3, Z22
-	VMOVUPD      constants<>+576(SB), Z26
-	KXNORB       K0, K0, K3
-	VGATHERQPD   8(SI)(Z24*8), K3, Z26
-	VMOVUPD      Z26, Z26
-	VFMADD231PD  Z27, Z22, Z26
-	VMOVUPD      constants<>+576(SB), Z22
-	KXNORB       K0, K0, K3
-	VGATHERQPD   (SI)(Z24*8), K3, Z22
-	VMOVUPD      Z26, Z26
-	VFNMADD231PD Z22, Z25, Z26
+	VGATHERQPD   24(SI)(Z23*8), K3, Z21
 	VMOVUPD      constants<>+576(SB), Z25
 	KXNORB       K0, K0, K3
-	VGATHERQPD   16(SI)(Z24*8), K3, Z25
-	VMOVUPD      Z26, Z24
-	VFMADD231PD  Z25, Z27, Z24
-	VADDPD       Z24, Z22, Z22
-	VANDPD       constants<>+0(SB), Z22, Z22
-	VANDPD       constants<>+640(SB), Z5, Z24
-	VORPD        Z24, Z22, Z22
-	VANDPD       constants<>+0(SB), Z5, Z24
-	VCMPPD       $0x11, constants<>+704(SB), Z24, K3
-	VMULPD       Z5, Z5, Z24
-	VMOVUPD      constants<>+768(SB), Z25
-	VFMADD213PD  constants<>+832(SB), Z24, Z25
-	VFMADD213PD  constants<>+896(SB), Z24, Z25
-	VFMADD213PD  constants<>+960(SB), Z24, Z25
-	VFMADD213PD  constants<>+1024(SB), Z24, Z25
-	VMULPD       constants<>+512(SB), Z7, Z26
-	VMOVUPD      Z26, Z26
-	VFMSUB231PD  Z5, Z25, Z26
-	VMOVUPD      Z7, Z25
-	VFMADD231PD  Z26, Z24, Z25
-	VADDPD       Z25, Z5, Z24
-	VBLENDMPD    Z24, Z22, K3, Z8
-	VBLENDMPD    Z3, Z23, K1, Z9
+	VGATHERQPD   8(SI)(Z23*8), K3, Z25
+	VMOVUPD      Z25, Z25
+	VFMADD231PD  Z26, Z21, Z25
+	VMOVUPD      constants<>+576(SB), Z21
+	KXNORB       K0, K0, K3
+	VGATHERQPD   (SI)(Z23*8), K3, Z21
+	VMOVUPD      Z25, Z25
+	VFNMADD231PD Z21, Z24, Z25
+	VMOVUPD      constants<>+576(SB), Z24
+	KXNORB       K0, K0, K3
+	VGATHERQPD   16(SI)(Z23*8), K3, Z24
+	VMOVUPD      Z25, Z23
+	VFMADD231PD  Z24, Z26, Z23
+	VADDPD       Z23, Z21, Z21
+	VANDPD       constants<>+0(SB), Z21, Z21
+	VANDPD       constants<>+640(SB), Z6, Z23
+	VORPD        Z23, Z21, Z21
+	VANDPD       constants<>+0(SB), Z6, Z23
+	VCMPPD       $0x11, constants<>+704(SB), Z23, K3
+	VMULPD       Z6, Z6, Z23
+	VMOVUPD      constants<>+768(SB), Z24
+	VFMADD213PD  constants<>+832(SB), Z23, Z24
+	VFMADD213PD  constants<>+896(SB), Z23, Z24
+	VFMADD213PD  constants<>+960(SB), Z23, Z24
+	VFMADD213PD  constants<>+1024(SB), Z23, Z24
+	VMULPD       constants<>+512(SB), Z7, Z25
+	VMOVUPD      Z25, Z25
+	VFMSUB231PD  Z6, Z24, Z25
+	VMOVUPD      Z7, Z24
+	VFMADD231PD  Z25, Z23, Z24
+	VADDPD       Z24, Z6, Z23
+	VBLENDMPD    Z23, Z21, K3, Z8
+	VBLENDMPD    Z3, Z22, K1, Z9
 	VBLENDMPD    Z0, Z9, K2, Z10
 	VSUBPD       Z0, Z0, Z3
 	VBLENDMPD    constants<>+2368(SB), Z2, K1, Z11
@@ -1175,42 +1172,42 @@ loop:
 	// cos(a + da)
 	VANDPD       constants<>+0(SB), Z10, Z2
 	VADDPD       constants<>+128(SB), Z2, Z3
-	VSUBPD       constants<>+128(SB), Z3, Z22
-	VSUBPD       Z22, Z2, Z2
+	VSUBPD       constants<>+128(SB), Z3, Z21
+	VSUBPD       Z21, Z2, Z2
 	VANDPD       constants<>+192(SB), Z3, Z3
 	VPSLLQ       $0x02, Z3, Z3
-	VANDPD       constants<>+640(SB), Z10, Z22
-	VXORPD       Z22, Z12, Z22
-	VADDPD       Z22, Z2, Z2
-	VMULPD       Z2, Z2, Z22
-	VMULPD       Z22, Z2, Z23
-	VMOVUPD      constants<>+320(SB), Z24
-	VFMADD231PD  constants<>+256(SB), Z22, Z24
+	VANDPD       constants<>+640(SB), Z10, Z21
+	VXORPD       Z21, Z12, Z21
+	VADDPD       Z21, Z2, Z2
+	VMULPD       Z2, Z2, Z21
+	VMULPD       Z21, Z2, Z22
+	VMOVUPD      constants<>+320(SB), Z23
+	VFMADD231PD  constants<>+256(SB), Z21, Z23
 	VMOVUPD      Z2, Z2
-	VFMADD231PD  Z24, Z23, Z2
-	VMOVUPD      constants<>+384(SB), Z23
-	VFMADD213PD  constants<>+448(SB), Z22, Z23
-	VFMADD213PD  constants<>+512(SB), Z22, Z23
-	VMULPD       Z23, Z22, Z22
+	VFMADD231PD  Z23, Z22, Z2
+	VMOVUPD      constants<>+384(SB), Z22
+	VFMADD213PD  constants<>+448(SB), Z21, Z22
+	VFMADD213PD  constants<>+512(SB), Z21, Z22
+	VMULPD       Z22, Z21, Z21
+	VMOVUPD      constants<>+576(SB), Z22
+	KXNORB       K0, K0, K3
+	VGATHERQPD   (SI)(Z3*8), K3, Z22
 	VMOVUPD      constants<>+576(SB), Z23
 	KXNORB       K0, K0, K3
-	VGATHERQPD   (SI)(Z3*8), K3, Z23
+	VGATHERQPD   16(SI)(Z3*8), K3, Z23
 	VMOVUPD      constants<>+576(SB), Z24
 	KXNORB       K0, K0, K3
-	VGATHERQPD   16(SI)(Z3*8), K3, Z24
+	VGATHERQPD   8(SI)(Z3*8), K3, Z24
 	VMOVUPD      constants<>+576(SB), Z25
 	KXNORB       K0, K0, K3
-	VGATHERQPD   8(SI)(Z3*8), K3, Z25
-	VMOVUPD      constants<>+576(SB), Z26
-	KXNORB       K0, K0, K3
-	VGATHERQPD   24(SI)(Z3*8), K3, Z26
-	VMOVUPD      Z26, Z3
-	VFNMADD231PD Z2, Z25, Z3
+	VGATHERQPD   24(SI)(Z3*8), K3, Z25
+	VMOVUPD      Z25, Z3
+	VFNMADD231PD Z2, Z24, Z3
 	VMOVUPD      Z3, Z3
-	VFNMADD231PD Z24, Z22, Z3
+	VFNMADD231PD Z23, Z21, Z3
 	VMOVUPD      Z3, Z3
-	VFNMADD231PD Z23, Z2, Z3
-	VADDPD       Z3, Z24, Z2
+	VFNMADD231PD Z22, Z2, Z3
+	VADDPD       Z3, Z23, Z2
 	VANDPD       constants<>+0(SB), Z0, Z3
 	VCMPPD       $0x15, constants<>+2496(SB), Z3, K3
 	VMOVUPD      constants<>+2624(SB), Z3
@@ -1226,20 +1223,19 @@ loop:
 
 	// Sine
 	VANDPD    constants<>+0(SB), Z2, Z3
-	VANDPD    constants<>+640(SB), Z0, Z22
-	VORPD     Z22, Z3, Z3
-	VPTESTMQ  constants<>+2624(SB), Z1, K4
-	VBLENDMPD Z2, Z8, K4, Z17
+	VANDPD    constants<>+640(SB), Z0, Z21
+	VORPD     Z21, Z3, Z3
+	VPTESTMQ  constants<>+2624(SB), Z1, K3
+	VBLENDMPD Z2, Z8, K3, Z17
 	VPSLLQ    $0x3e, Z1, Z1
 	VANDPD    constants<>+640(SB), Z1, Z1
 	VXORPD    Z1, Z17, Z1
 	VBLENDMPD Z3, Z1, K1, Z18
 	VBLENDMPD Z8, Z18, K2, Z19
-	VBLENDMPD constants<>+2560(SB), Z19, K3, Z20
 	VANDPD    constants<>+0(SB), Z0, Z1
 	VCMPPD    $0x11, constants<>+3072(SB), Z1, K1
-	VBLENDMPD Z0, Z20, K1, Z21
-	VMOVUPD   Z21, (DX)(DI*8)
+	VBLENDMPD Z0, Z19, K1, Z20
+	VMOVUPD   Z20, (DX)(DI*8)
 	VMOVUPD   Z16, (BX)(DI*8)
 	ADDQ      $0x08, DI
 	JMP       loop
@@ -1349,56 +1345,56 @@ loop:
 	MOVQ        160(AX), R8
 	VPANDD      constants<>+3648(SB), Y0, Y1
 	VCMPPS      $0x11, constants<>+3712(SB), Y1, K1
-	VPSUBD      constants<>+3776(SB), Y1, Y21
-	VPSRLD      $0x17, Y21, Y22
-	VPSLLD      $0x17, Y22, Y22
-	VPSUBD      Y22, Y1, Y1
+	VPSUBD      constants<>+3776(SB), Y1, Y20
+	VPSRLD      $0x17, Y20, Y21
+	VPSLLD      $0x17, Y21, Y21
+	VPSUBD      Y21, Y1, Y1
 	VCVTPS2PD   Y1, Z1
-	VPSRAD      $0x17, Y21, Y22
-	VCVTDQ2PD   Y22, Z22
-	VPSRLD      $0x13, Y21, Y21
-	VPANDD      constants<>+3840(SB), Y21, Y21
-	VPMOVZXDQ   Y21, Z21
-	VPSLLQ      $0x01, Z21, Z21
-	VMOVUPD     constants<>+576(SB), Z23
+	VPSRAD      $0x17, Y20, Y21
+	VCVTDQ2PD   Y21, Z21
+	VPSRLD      $0x13, Y20, Y20
+	VPANDD      constants<>+3840(SB), Y20, Y20
+	VPMOVZXDQ   Y20, Z20
+	VPSLLQ      $0x01, Z20, Z20
+	VMOVUPD     constants<>+576(SB), Z22
 	KXNORB      K0, K0, K2
-	VGATHERQPD  (DI)(Z21*8), K2, Z23
-	VMOVUPD     constants<>+3904(SB), Z24
-	VFMADD231PD Z23, Z1, Z24
+	VGATHERQPD  (DI)(Z20*8), K2, Z22
+	VMOVUPD     constants<>+3904(SB), Z23
+	VFMADD231PD Z22, Z1, Z23
 	VMOVUPD     constants<>+576(SB), Z1
 	KXNORB      K0, K0, K2
-	VGATHERQPD  8(DI)(Z21*8), K2, Z1
-	VADDPD      Z22, Z1, Z1
-	VMULPD      Z24, Z24, Z21
-	VMOVUPD     constants<>+4032(SB), Z22
-	VFMADD231PD constants<>+3968(SB), Z24, Z22
+	VGATHERQPD  8(DI)(Z20*8), K2, Z1
+	VADDPD      Z21, Z1, Z1
+	VMULPD      Z23, Z23, Z20
+	VMOVUPD     constants<>+4032(SB), Z21
+	VFMADD231PD constants<>+3968(SB), Z23, Z21
 	VMOVUPD     Z1, Z1
-	VFMADD231PD constants<>+4096(SB), Z24, Z1
+	VFMADD231PD constants<>+4096(SB), Z23, Z1
 	VMOVUPD     Z1, Z1
-	VFMADD231PD Z21, Z22, Z1
-	VMOVUPD     constants<>+4224(SB), Z22
-	VFMADD231PD constants<>+4160(SB), Z24, Z22
-	VMULPD      Z21, Z21, Z21
+	VFMADD231PD Z20, Z21, Z1
+	VMOVUPD     constants<>+4224(SB), Z21
+	VFMADD231PD constants<>+4160(SB), Z23, Z21
+	VMULPD      Z20, Z20, Z20
 	VMOVUPD     Z1, Z1
-	VFMADD231PD Z21, Z22, Z1
+	VFMADD231PD Z20, Z21, Z1
 	VMULPD      constants<>+4288(SB), Z1, Z1
-	VADDPD      constants<>+4352(SB), Z1, Z21
-	VSUBPD      constants<>+4352(SB), Z21, Z22
-	VSUBPD      Z22, Z1, Z1
-	VMOVUPD     constants<>+4480(SB), Z22
-	VFMADD231PD constants<>+4416(SB), Z1, Z22
-	VMULPD      Z1, Z1, Z23
-	VMOVUPD     constants<>+1088(SB), Z24
-	VFMADD231PD constants<>+4544(SB), Z1, Z24
-	VMOVUPD     Z24, Z1
-	VFMADD231PD Z23, Z22, Z1
-	VANDPD      constants<>+4608(SB), Z21, Z22
-	VMOVUPD     constants<>+576(SB), Z23
+	VADDPD      constants<>+4352(SB), Z1, Z20
+	VSUBPD      constants<>+4352(SB), Z20, Z21
+	VSUBPD      Z21, Z1, Z1
+	VMOVUPD     constants<>+4480(SB), Z21
+	VFMADD231PD constants<>+4416(SB), Z1, Z21
+	VMULPD      Z1, Z1, Z22
+	VMOVUPD     constants<>+1088(SB), Z23
+	VFMADD231PD constants<>+4544(SB), Z1, Z23
+	VMOVUPD     Z23, Z1
+	VFMADD231PD Z22, Z21, Z1
+	VANDPD      constants<>+4608(SB), Z20, Z21
+	VMOVUPD     constants<>+576(SB), Z22
 	KXNORB      K0, K0, K2
-	VGATHERQPD  (R8)(Z22*8), K2, Z23
-	VPSLLQ      $0x2f, Z21, Z21
-	VPADDQ      Z23, Z21, Z21
-	VMULPD      Z21, Z1, Z1
+	VGATHERQPD  (R8)(Z21*8), K2, Z22
+	VPSLLQ      $0x2f, Z20, Z20
+	VPADDQ      Z22, Z20, Z20
+	VMULPD      Z20, Z1, Z1
 	VBLENDMPD   constants<>+576(SB), Z1, K1, Z2
 	VCVTPD2PS   Z2, Y1
 	VMULPS      constants<>+4672(SB), Y1, Y1
@@ -1407,36 +1403,36 @@ loop:
 	VCVTPS2PD   Y0, Z0
 
 	// Speed and angle
-	VBROADCASTSD 144(AX), Z21
+	VBROADCASTSD 144(AX), Z20
 	MOVQ         120(AX), DI
-	VMULPD       (DI)(CX*8), Z21, Z21
-	VADDPD       Z0, Z21, Z0
+	VMULPD       (DI)(CX*8), Z20, Z20
+	VADDPD       Z0, Z20, Z0
 	VMULPD       constants<>+1280(SB), Z0, Z0
-	VMOVUPD      (BX)(CX*8), Z21
-	VADDPD       Z0, Z21, Z0
-	VMOVUPD      constants<>+4800(SB), Z21
-	VMINPD       Z0, Z21, Z21
+	VMOVUPD      (BX)(CX*8), Z20
+	VADDPD       Z0, Z20, Z0
+	VMOVUPD      constants<>+4800(SB), Z20
+	VMINPD       Z0, Z20, Z20
 	VMOVUPD      constants<>+4864(SB), Z0
-	VMAXPD       Z21, Z0, Z0
-	VMOVUPD      (SI)(CX*8), Z21
-	VMULPD       constants<>+1280(SB), Z0, Z22
-	VADDPD       Z22, Z21, Z21
-	VANDPD       constants<>+0(SB), Z21, Z22
-	VCMPPD       $0x15, constants<>+2496(SB), Z22, K1
+	VMAXPD       Z20, Z0, Z0
+	VMOVUPD      (SI)(CX*8), Z20
+	VMULPD       constants<>+1280(SB), Z0, Z21
+	VADDPD       Z21, Z20, Z20
+	VANDPD       constants<>+0(SB), Z20, Z21
+	VCMPPD       $0x15, constants<>+2496(SB), Z21, K1
 	KMOVB        K1, DI
 	TESTL        DI, DI
 	JNZ          done
 
 	// Reward
 	MOVQ    128(AX), DI
-	VMOVUPD (DI)(CX*8), Z22
+	VMOVUPD (DI)(CX*8), Z21
 	MOVQ    136(AX), DI
-	VMOVUPD (DI)(CX*8), Z23
-	VMULPD  constants<>+1408(SB), Z23, Z23
-	VADDPD  Z23, Z22, Z22
-	VADDPD  Z1, Z22, Z1
+	VMOVUPD (DI)(CX*8), Z22
+	VMULPD  constants<>+1408(SB), Z22, Z22
+	VADDPD  Z22, Z21, Z21
+	VADDPD  Z1, Z21, Z1
 	VXORPD  constants<>+640(SB), Z1, Z1
-	VMOVUPD Z21, (SI)(CX*8)
+	VMOVUPD Z20, (SI)(CX*8)
 	VMOVUPD Z0, (BX)(CX*8)
 	KXORB   K3, K3, K3
 	MOVQ    48(AX), SI
@@ -1450,9 +1446,9 @@ loop:
 	VMOVUPS      (SI)(CX*4), Y0
 	VPADDD       constants<>+1792(SB), Y0, Y0
 	VMOVUPS      Y0, (SI)(CX*4)
-	VPBROADCASTD 80(AX), Y22
+	VPBROADCASTD 80(AX), Y21
 	MOVQ         56(AX), SI
-	VPCMPGTD     Y0, Y22, K1
+	VPCMPGTD     Y0, Y21, K1
 	KMOVB        K1, DI
 	XORL         $0xff, DI
 	MOVQ         $0x0101010101010101, R8
@@ -1467,175 +1463,174 @@ loop:
 	// Observation
 	MOVQ         72(AX), SI
 	VMOVUPD      constants<>+1984(SB), Z0
-	VFMADD231PD  constants<>+1920(SB), Z21, Z0
+	VFMADD231PD  constants<>+1920(SB), Z20, Z0
 	VSUBPD       constants<>+1984(SB), Z0, Z1
+	VMOVUPD      Z20, Z21
+	VFNMADD231PD constants<>+2048(SB), Z1, Z21
+	VMOVUPD      Z21, Z21
+	VFNMADD231PD constants<>+2112(SB), Z1, Z21
 	VMOVUPD      Z21, Z22
-	VFNMADD231PD constants<>+2048(SB), Z1, Z22
-	VMOVUPD      Z22, Z22
-	VFNMADD231PD constants<>+2112(SB), Z1, Z22
+	VFNMADD231PD constants<>+2176(SB), Z1, Z22
+	VSUBPD       Z22, Z21, Z21
+	VMOVUPD      Z21, Z21
+	VFNMADD231PD constants<>+2176(SB), Z1, Z21
 	VMOVUPD      Z22, Z23
-	VFNMADD231PD constants<>+2176(SB), Z1, Z23
+	VFNMADD231PD constants<>+2240(SB), Z1, Z23
 	VSUBPD       Z23, Z22, Z22
 	VMOVUPD      Z22, Z22
-	VFNMADD231PD constants<>+2176(SB), Z1, Z22
-	VMOVUPD      Z23, Z24
-	VFNMADD231PD constants<>+2240(SB), Z1, Z24
-	VSUBPD       Z24, Z23, Z23
-	VMOVUPD      Z23, Z23
-	VFNMADD231PD constants<>+2240(SB), Z1, Z23
-	VADDPD       Z23, Z22, Z1
+	VFNMADD231PD constants<>+2240(SB), Z1, Z22
+	VADDPD       Z22, Z21, Z1
 
 	// Below 0.855469 there is nothing to reduce, below 2.426265 π/2 - |x|
-	VANDPD    constants<>+0(SB), Z21, Z22
-	VMOVUPD   constants<>+2304(SB), Z23
-	VSUBPD    Z22, Z23, Z22
-	VADDPD    constants<>+2368(SB), Z22, Z23
-	VANDPD    constants<>+0(SB), Z21, Z25
-	VCMPPD    $0x11, constants<>+2432(SB), Z25, K1
-	VANDPD    constants<>+0(SB), Z21, Z25
-	VCMPPD    $0x11, constants<>+64(SB), Z25, K2
-	VBLENDMPD Z23, Z24, K1, Z3
-	VBLENDMPD Z21, Z3, K2, Z4
-	VSUBPD    Z21, Z21, Z25
-	VSUBPD    Z23, Z22, Z23
-	VADDPD    constants<>+2368(SB), Z23, Z23
-	VBLENDMPD Z23, Z1, K1, Z5
-	VBLENDMPD Z25, Z5, K2, Z6
+	VANDPD    constants<>+0(SB), Z20, Z21
+	VMOVUPD   constants<>+2304(SB), Z22
+	VSUBPD    Z21, Z22, Z21
+	VADDPD    constants<>+2368(SB), Z21, Z22
+	VANDPD    constants<>+0(SB), Z20, Z24
+	VCMPPD    $0x11, constants<>+2432(SB), Z24, K1
+	VANDPD    constants<>+0(SB), Z20, Z24
+	VCMPPD    $0x11, constants<>+64(SB), Z24, K2
+	VBLENDMPD Z22, Z23, K1, Z3
+	VSUBPD    Z22, Z21, Z22
+	VADDPD    constants<>+2368(SB), Z22, Z22
+	VBLENDMPD Z22, Z1, K1, Z4
+	VBLENDMPD Z20, Z3, K2, Z5
+	VSUBPD    Z20, Z20, Z22
+	VBLENDMPD Z22, Z4, K2, Z6
 
 	// sin(a + da)
-	VANDPD       constants<>+0(SB), Z4, Z23
-	VADDPD       constants<>+128(SB), Z23, Z25
-	VSUBPD       constants<>+128(SB), Z25, Z26
-	VSUBPD       Z26, Z23, Z23
-	VANDPD       constants<>+192(SB), Z25, Z25
-	VPSLLQ       $0x02, Z25, Z25
-	VMULPD       Z23, Z23, Z26
-	VANDPD       constants<>+640(SB), Z4, Z27
-	VXORPD       Z27, Z6, Z27
-	VMULPD       Z26, Z23, Z28
-	VMOVUPD      constants<>+320(SB), Z29
-	VFMADD231PD  constants<>+256(SB), Z26, Z29
-	VMOVUPD      Z27, Z30
-	VFMADD231PD  Z29, Z28, Z30
-	VADDPD       Z30, Z23, Z28
-	VMOVUPD      constants<>+384(SB), Z29
-	VFMADD213PD  constants<>+448(SB), Z26, Z29
-	VFMADD213PD  constants<>+512(SB), Z26, Z29
-	VMULPD       Z29, Z26, Z26
-	VMOVUPD      Z26, Z26
-	VFMADD231PD  Z27, Z23, Z26
-	VMOVUPD      constants<>+576(SB), Z23
+	VANDPD       constants<>+0(SB), Z5, Z22
+	VADDPD       constants<>+128(SB), Z22, Z24
+	VSUBPD       constants<>+128(SB), Z24, Z25
+	VSUBPD       Z25, Z22, Z22
+	VANDPD       constants<>+192(SB), Z24, Z24
+	VPSLLQ       $0x02, Z24, Z24
+	VMULPD       Z22, Z22, Z25
+	VANDPD       constants<>+640(SB), Z5, Z26
+	VXORPD       Z26, Z6, Z26
+	VMULPD       Z25, Z22, Z27
+	VMOVUPD      constants<>+320(SB), Z28
+	VFMADD231PD  constants<>+256(SB), Z25, Z28
+	VMOVUPD      Z26, Z29
+	VFMADD231PD  Z28, Z27, Z29
+	VADDPD       Z29, Z22, Z27
+	VMOVUPD      constants<>+384(SB), Z28
+	VFMADD213PD  constants<>+448(SB), Z25, Z28
+	VFMADD213PD  constants<>+512(SB), Z25, Z28
+	VMULPD       Z28, Z25, Z25
+	VMOVUPD      Z25, Z25
+	VFMADD231PD  Z26, Z22, Z25
+	VMOVUPD      constants<>+576(SB), Z22
 	KXNORB       K0, K0, K4
-	VGATHERQPD   24(SI)(Z25*8), K4, Z23
-	VMOVUPD      constants<>+576(SB), Z27
-	KXNORB       K0, K0, K4
-	VGATHERQPD   8(SI)(Z25*8), K4, Z27
-	VMOVUPD      Z27, Z27
-	VFMADD231PD  Z28, Z23, Z27
-	VMOVUPD      constants<>+576(SB), Z23
-	KXNORB       K0, K0, K4
-	VGATHERQPD   (SI)(Z25*8), K4, Z23
-	VMOVUPD      Z27, Z27
-	VFNMADD231PD Z23, Z26, Z27
+	VGATHERQPD   24(SI)(Z24*8), K4, Z22
 	VMOVUPD      constants<>+576(SB), Z26
 	KXNORB       K0, K0, K4
-	VGATHERQPD   16(SI)(Z25*8), K4, Z26
-	VMOVUPD      Z27, Z25
-	VFMADD231PD  Z26, Z28, Z25
-	VADDPD       Z25, Z23, Z23
-	VANDPD       constants<>+0(SB), Z23, Z23
-	VANDPD       constants<>+640(SB), Z4, Z25
-	VORPD        Z25, Z23, Z23
-	VANDPD       constants<>+0(SB), Z4, Z25
-	VCMPPD       $0x11, constants<>+704(SB), Z25, K4
-	VMULPD       Z4, Z4, Z25
-	VMOVUPD      constants<>+768(SB), Z26
-	VFMADD213PD  constants<>+832(SB), Z25, Z26
-	VFMADD213PD  constants<>+896(SB), Z25, Z26
-	VFMADD213PD  constants<>+960(SB), Z25, Z26
-	VFMADD213PD  constants<>+1024(SB), Z25, Z26
-	VMULPD       constants<>+512(SB), Z6, Z27
-	VMOVUPD      Z27, Z27
-	VFMSUB231PD  Z4, Z26, Z27
-	VMOVUPD      Z6, Z26
-	VFMADD231PD  Z27, Z25, Z26
-	VADDPD       Z26, Z4, Z25
-	VBLENDMPD    Z25, Z23, K4, Z7
-	VBLENDMPD    Z22, Z24, K1, Z8
-	VBLENDMPD    Z21, Z8, K2, Z9
-	VSUBPD       Z21, Z21, Z22
+	VGATHERQPD   8(SI)(Z24*8), K4, Z26
+	VMOVUPD      Z26, Z26
+	VFMADD231PD  Z27, Z22, Z26
+	VMOVUPD      constants<>+576(SB), Z22
+	KXNORB       K0, K0, K4
+	VGATHERQPD   (SI)(Z24*8), K4, Z22
+	VMOVUPD      Z26, Z26
+	VFNMADD231PD Z22, Z25, Z26
+	VMOVUPD      constants<>+576(SB), Z25
+	KXNORB       K0, K0, K4
+	VGATHERQPD   16(SI)(Z24*8), K4, Z25
+	VMOVUPD      Z26, Z24
+	VFMADD231PD  Z25, Z27, Z24
+	VADDPD       Z24, Z22, Z22
+	VANDPD       constants<>+0(SB), Z22, Z22
+	VANDPD       constants<>+640(SB), Z5, Z24
+	VORPD        Z24, Z22, Z22
+	VANDPD       constants<>+0(SB), Z5, Z24
+	VCMPPD       $0x11, constants<>+704(SB), Z24, K4
+	VMULPD       Z5, Z5, Z24
+	VMOVUPD      constants<>+768(SB), Z25
+	VFMADD213PD  constants<>+832(SB), Z24, Z25
+	VFMADD213PD  constants<>+896(SB), Z24, Z25
+	VFMADD213PD  constants<>+960(SB), Z24, Z25
+	VFMADD213PD  constants<>+1024(SB), Z24, Z25
+	VMULPD       constants<>+512(SB), Z6, Z26
+	VMOVUPD      Z26, Z26
+	VFMSUB231PD  Z5, Z25, Z26
+	VMOVUPD      Z6, Z25
+	VFMADD231PD  Z26, Z24, Z25
+	VADDPD       Z25, Z5, Z24
+	VBLENDMPD    Z24, Z22, K4, Z7
+	VBLENDMPD    Z21, Z23, K1, Z8
+	VBLENDMPD    Z20, Z8, K2, Z9
+	VSUBPD       Z20, Z20, Z21
 	VBLENDMPD    constants<>+2368(SB), Z1, K1, Z10
-	VBLENDMPD    Z22, Z10, K2, Z11
+	VBLENDMPD    Z21, Z10, K2, Z11
 
 	// cos(a + da)
 	VANDPD       constants<>+0(SB), Z9, Z1
-	VADDPD       constants<>+128(SB), Z1, Z22
-	VSUBPD       constants<>+128(SB), Z22, Z23
-	VSUBPD       Z23, Z1, Z1
-	VANDPD       constants<>+192(SB), Z22, Z22
-	VPSLLQ       $0x02, Z22, Z22
-	VANDPD       constants<>+640(SB), Z9, Z23
-	VXORPD       Z23, Z11, Z23
-	VADDPD       Z23, Z1, Z1
-	VMULPD       Z1, Z1, Z23
-	VMULPD       Z23, Z1, Z24
-	VMOVUPD      constants<>+320(SB), Z25
-	VFMADD231PD  constants<>+256(SB), Z23, Z25
+	VADDPD       constants<>+128(SB), Z1, Z21
+	VSUBPD       constants<>+128(SB), Z21, Z22
+	VSUBPD       Z22, Z1, Z1
+	VANDPD       constants<>+192(SB), Z21, Z21
+	VPSLLQ       $0x02, Z21, Z21
+	VANDPD       constants<>+640(SB), Z9, Z22
+	VXORPD       Z22, Z11, Z22
+	VADDPD       Z22, Z1, Z1
+	VMULPD       Z1, Z1, Z22
+	VMULPD       Z22, Z1, Z23
+	VMOVUPD      constants<>+320(SB), Z24
+	VFMADD231PD  constants<>+256(SB), Z22, Z24
 	VMOVUPD      Z1, Z1
-	VFMADD231PD  Z25, Z24, Z1
-	VMOVUPD      constants<>+384(SB), Z24
-	VFMADD213PD  constants<>+448(SB), Z23, Z24
-	VFMADD213PD  constants<>+512(SB), Z23, Z24
-	VMULPD       Z24, Z23, Z23
+	VFMADD231PD  Z24, Z23, Z1
+	VMOVUPD      constants<>+384(SB), Z23
+	VFMADD213PD  constants<>+448(SB), Z22, Z23
+	VFMADD213PD  constants<>+512(SB), Z22, Z23
+	VMULPD       Z23, Z22, Z22
+	VMOVUPD      constants<>+576(SB), Z23
+	KXNORB       K0, K0, K4
+	VGATHERQPD   (SI)(Z21*8), K4, Z23
 	VMOVUPD      constants<>+576(SB), Z24
 	KXNORB       K0, K0, K4
-	VGATHERQPD   (SI)(Z22*8), K4, Z24
+	VGATHERQPD   16(SI)(Z21*8), K4, Z24
 	VMOVUPD      constants<>+576(SB), Z25
 	KXNORB       K0, K0, K4
-	VGATHERQPD   16(SI)(Z22*8), K4, Z25
+	VGATHERQPD   8(SI)(Z21*8), K4, Z25
 	VMOVUPD      constants<>+576(SB), Z26
 	KXNORB       K0, K0, K4
-	VGATHERQPD   8(SI)(Z22*8), K4, Z26
-	VMOVUPD      constants<>+576(SB), Z27
-	KXNORB       K0, K0, K4
-	VGATHERQPD   24(SI)(Z22*8), K4, Z27
-	VMOVUPD      Z27, Z22
-	VFNMADD231PD Z1, Z26, Z22
-	VMOVUPD      Z22, Z22
-	VFNMADD231PD Z25, Z23, Z22
-	VMOVUPD      Z22, Z22
-	VFNMADD231PD Z24, Z1, Z22
-	VADDPD       Z22, Z25, Z1
-	VANDPD       constants<>+0(SB), Z21, Z22
-	VCMPPD       $0x15, constants<>+2496(SB), Z22, K4
-	VMOVUPD      constants<>+2624(SB), Z22
-	VPADDQ       Z22, Z0, Z22
-	VPTESTMQ     constants<>+2624(SB), Z22, K5
+	VGATHERQPD   24(SI)(Z21*8), K4, Z26
+	VMOVUPD      Z26, Z21
+	VFNMADD231PD Z1, Z25, Z21
+	VMOVUPD      Z21, Z21
+	VFNMADD231PD Z24, Z22, Z21
+	VMOVUPD      Z21, Z21
+	VFNMADD231PD Z23, Z1, Z21
+	VADDPD       Z21, Z24, Z1
+	VANDPD       constants<>+0(SB), Z20, Z21
+	VCMPPD       $0x15, constants<>+2496(SB), Z21, K4
+	VMOVUPD      constants<>+2624(SB), Z21
+	VPADDQ       Z21, Z0, Z21
+	VPTESTMQ     constants<>+2624(SB), Z21, K5
 	VBLENDMPD    Z1, Z7, K5, Z12
-	VPSLLQ       $0x3e, Z22, Z22
-	VANDPD       constants<>+640(SB), Z22, Z22
-	VXORPD       Z22, Z12, Z22
-	VBLENDMPD    Z7, Z22, K1, Z13
+	VPSLLQ       $0x3e, Z21, Z21
+	VANDPD       constants<>+640(SB), Z21, Z21
+	VXORPD       Z21, Z12, Z21
+	VBLENDMPD    Z7, Z21, K1, Z13
 	VBLENDMPD    Z1, Z13, K2, Z14
 	VBLENDMPD    constants<>+2560(SB), Z14, K4, Z15
 
 	// Sine
-	VANDPD    constants<>+0(SB), Z1, Z22
-	VANDPD    constants<>+640(SB), Z21, Z23
-	VORPD     Z23, Z22, Z22
-	VPTESTMQ  constants<>+2624(SB), Z0, K5
-	VBLENDMPD Z1, Z7, K5, Z16
+	VANDPD    constants<>+0(SB), Z1, Z21
+	VANDPD    constants<>+640(SB), Z20, Z22
+	VORPD     Z22, Z21, Z21
+	VPTESTMQ  constants<>+2624(SB), Z0, K4
+	VBLENDMPD Z1, Z7, K4, Z16
 	VPSLLQ    $0x3e, Z0, Z0
 	VANDPD    constants<>+640(SB), Z0, Z0
 	VXORPD    Z0, Z16, Z0
-	VBLENDMPD Z22, Z0, K1, Z17
+	VBLENDMPD Z21, Z0, K1, Z17
 	VBLENDMPD Z7, Z17, K2, Z18
-	VBLENDMPD constants<>+2560(SB), Z18, K4, Z19
-	VANDPD    constants<>+0(SB), Z21, Z0
+	VANDPD    constants<>+0(SB), Z20, Z0
 	VCMPPD    $0x11, constants<>+3072(SB), Z0, K1
-	VBLENDMPD Z21, Z19, K1, Z20
+	VBLENDMPD Z20, Z18, K1, Z19
 	MOVQ      120(AX), SI
-	VMOVUPD   Z20, (SI)(CX*8)
+	VMOVUPD   Z19, (SI)(CX*8)
 	MOVQ      16(AX), SI
 	MOVQ      SI, DI
 	MOVQ      DX, R8
@@ -1646,7 +1641,7 @@ loop:
 	VMOVUPD   (BX)(CX*8), Z0
 	VCVTPD2PS Z15, Y1
 	VMOVUPS   Y1, (DI)(CX*4)
-	VCVTPD2PS Z20, Y1
+	VCVTPD2PS Z19, Y1
 	VMOVUPS   Y1, (R8)(CX*4)
 	VCVTPD2PS Z0, Y0
 	VMOVUPS   Y0, (SI)(CX*4)

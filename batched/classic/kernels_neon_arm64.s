@@ -470,23 +470,19 @@ loop:
 	WORD $0x6ee7e507 // fcmgt v7.2d, v8.2d, v7.2d
 	VMOV V5.B16, V8.B16
 	VBIT V6.B16, V4.B16, V8.B16
-	VBIT V7.B16, V0.B16, V8.B16
-	WORD $0x4ee0d409 // fsub v9.2d, v0.2d, v0.2d
 	WORD $0x4ee4d464 // fsub v4.2d, v3.2d, v4.2d
 	FMOVQ 608(R20), F31
 	WORD $0x4e7fd484 // fadd v4.2d, v4.2d, v31.2d
-	VMOV V2.B16, V10.B16
-	VBIT V6.B16, V4.B16, V10.B16
-	VMOV V10.B16, V4.B16
-	VBIT V7.B16, V9.B16, V4.B16
+	VMOV V2.B16, V9.B16
+	VBIT V6.B16, V4.B16, V9.B16
 	// sin(a + da)
 	FMOVQ 0(R20), F31
-	WORD $0x4e3f1d09 // and v9.16b, v8.16b, v31.16b
+	WORD $0x4e3f1d04 // and v4.16b, v8.16b, v31.16b
 	FMOVQ 32(R20), F31
-	WORD $0x4e7fd52a // fadd v10.2d, v9.2d, v31.2d
+	WORD $0x4e7fd48a // fadd v10.2d, v4.2d, v31.2d
 	FMOVQ 32(R20), F31
 	WORD $0x4effd54b // fsub v11.2d, v10.2d, v31.2d
-	WORD $0x4eebd529 // fsub v9.2d, v9.2d, v11.2d
+	WORD $0x4eebd484 // fsub v4.2d, v4.2d, v11.2d
 	FMOVQ 48(R20), F31
 	WORD $0x4e3f1d4a // and v10.16b, v10.16b, v31.16b
 	WORD $0x4f42554a // shl v10.2d, v10.2d, #2
@@ -496,38 +492,38 @@ loop:
 	FLDPQ 0(R16), (F10, F11)
 	ADD R9<<3, R7, R16
 	FLDPQ 0(R16), (F12, F13)
-	WORD $0x6e69dd2e // fmul v14.2d, v9.2d, v9.2d
+	WORD $0x6e64dc8e // fmul v14.2d, v4.2d, v4.2d
 	FMOVQ 144(R20), F31
 	WORD $0x4e3f1d0f // and v15.16b, v8.16b, v31.16b
-	WORD $0x6e2f1c8f // eor v15.16b, v4.16b, v15.16b
-	WORD $0x6e6edd30 // fmul v16.2d, v9.2d, v14.2d
+	WORD $0x6e2f1d2f // eor v15.16b, v9.16b, v15.16b
+	WORD $0x6e6edc90 // fmul v16.2d, v4.2d, v14.2d
 	FMOVQ 80(R20), F17
 	FMOVQ 64(R20), F31
 	WORD $0x4e7fcdd1 // fmla v17.2d, v14.2d, v31.2d
 	VMOV V15.B16, V18.B16
 	WORD $0x4e71ce12 // fmla v18.2d, v16.2d, v17.2d
-	WORD $0x4e72d530 // fadd v16.2d, v9.2d, v18.2d
+	WORD $0x4e72d490 // fadd v16.2d, v4.2d, v18.2d
 	FMOVQ 96(R20), F17
 	FMOVQ 112(R20), F18
 	WORD $0x4e6ece32 // fmla v18.2d, v17.2d, v14.2d
 	FMOVQ 128(R20), F17
 	WORD $0x4e6ece51 // fmla v17.2d, v18.2d, v14.2d
 	WORD $0x6e71ddce // fmul v14.2d, v14.2d, v17.2d
-	WORD $0x4e6fcd2e // fmla v14.2d, v9.2d, v15.2d
-	WORD $0x4ecd7969 // zip2 v9.2d, v11.2d, v13.2d
+	WORD $0x4e6fcc8e // fmla v14.2d, v4.2d, v15.2d
+	WORD $0x4ecd7964 // zip2 v4.2d, v11.2d, v13.2d
 	WORD $0x4ecc794f // zip2 v15.2d, v10.2d, v12.2d
-	WORD $0x4e70cd2f // fmla v15.2d, v9.2d, v16.2d
-	WORD $0x4ecc3949 // zip1 v9.2d, v10.2d, v12.2d
+	WORD $0x4e70cc8f // fmla v15.2d, v4.2d, v16.2d
+	WORD $0x4ecc3944 // zip1 v4.2d, v10.2d, v12.2d
 	VMOV V15.B16, V10.B16
-	WORD $0x4ee9cdca // fmls v10.2d, v14.2d, v9.2d
+	WORD $0x4ee4cdca // fmls v10.2d, v14.2d, v4.2d
 	WORD $0x4ecd396b // zip1 v11.2d, v11.2d, v13.2d
 	WORD $0x4e6bce0a // fmla v10.2d, v16.2d, v11.2d
-	WORD $0x4e6ad529 // fadd v9.2d, v9.2d, v10.2d
+	WORD $0x4e6ad484 // fadd v4.2d, v4.2d, v10.2d
 	FMOVQ 0(R20), F31
-	WORD $0x4e3f1d29 // and v9.16b, v9.16b, v31.16b
+	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
 	FMOVQ 144(R20), F31
 	WORD $0x4e3f1d0a // and v10.16b, v8.16b, v31.16b
-	WORD $0x4eaa1d29 // orr v9.16b, v9.16b, v10.16b
+	WORD $0x4eaa1c84 // orr v4.16b, v4.16b, v10.16b
 	FMOVQ 0(R20), F31
 	WORD $0x4e3f1d0a // and v10.16b, v8.16b, v31.16b
 	FMOVQ 160(R20), F11
@@ -543,63 +539,61 @@ loop:
 	FMOVQ 240(R20), F12
 	WORD $0x4e6bcdac // fmla v12.2d, v13.2d, v11.2d
 	FMOVQ 128(R20), F31
-	WORD $0x6e7fdc8d // fmul v13.2d, v4.2d, v31.2d
+	WORD $0x6e7fdd2d // fmul v13.2d, v9.2d, v31.2d
 	WORD $0x6ee0f9ad // fneg v13, v13.2d
 	WORD $0x4e68cd8d // fmla v13.2d, v12.2d, v8.2d
-	WORD $0x4e6dcd64 // fmla v4.2d, v11.2d, v13.2d
-	WORD $0x4e64d504 // fadd v4.2d, v8.2d, v4.2d
-	VMOV V9.B16, V8.B16
-	VBIT V10.B16, V4.B16, V8.B16
-	VMOV V5.B16, V4.B16
-	VBIT V6.B16, V3.B16, V4.B16
-	VMOV V4.B16, V3.B16
+	WORD $0x4e6dcd69 // fmla v9.2d, v11.2d, v13.2d
+	WORD $0x4e69d508 // fadd v8.2d, v8.2d, v9.2d
+	VBIT V10.B16, V8.B16, V4.B16
+	VBIT V6.B16, V3.B16, V5.B16
+	VMOV V5.B16, V3.B16
 	VBIT V7.B16, V0.B16, V3.B16
-	WORD $0x4ee0d404 // fsub v4.2d, v0.2d, v0.2d
+	WORD $0x4ee0d405 // fsub v5.2d, v0.2d, v0.2d
 	FMOVQ 608(R20), F31
 	VBIT V6.B16, V31.B16, V2.B16
-	VBIT V7.B16, V4.B16, V2.B16
+	VBIT V7.B16, V5.B16, V2.B16
 	// cos(a + da)
 	FMOVQ 0(R20), F31
-	WORD $0x4e3f1c64 // and v4.16b, v3.16b, v31.16b
+	WORD $0x4e3f1c65 // and v5.16b, v3.16b, v31.16b
 	FMOVQ 32(R20), F31
-	WORD $0x4e7fd485 // fadd v5.2d, v4.2d, v31.2d
+	WORD $0x4e7fd4a8 // fadd v8.2d, v5.2d, v31.2d
 	FMOVQ 32(R20), F31
-	WORD $0x4effd4a9 // fsub v9.2d, v5.2d, v31.2d
-	WORD $0x4ee9d484 // fsub v4.2d, v4.2d, v9.2d
+	WORD $0x4effd509 // fsub v9.2d, v8.2d, v31.2d
+	WORD $0x4ee9d4a5 // fsub v5.2d, v5.2d, v9.2d
 	FMOVQ 48(R20), F31
-	WORD $0x4e3f1ca5 // and v5.16b, v5.16b, v31.16b
-	WORD $0x4f4254a5 // shl v5.2d, v5.2d, #2
-	FMOVD F5, R8
-	VMOV V5.D[1], R9
+	WORD $0x4e3f1d08 // and v8.16b, v8.16b, v31.16b
+	WORD $0x4f425508 // shl v8.2d, v8.2d, #2
+	FMOVD F8, R8
+	VMOV V8.D[1], R9
 	ADD R8<<3, R7, R16
-	FLDPQ 0(R16), (F5, F9)
+	FLDPQ 0(R16), (F8, F9)
 	ADD R9<<3, R7, R16
 	FLDPQ 0(R16), (F10, F11)
 	FMOVQ 144(R20), F31
 	WORD $0x4e3f1c63 // and v3.16b, v3.16b, v31.16b
 	WORD $0x6e231c42 // eor v2.16b, v2.16b, v3.16b
-	WORD $0x4e62d482 // fadd v2.2d, v4.2d, v2.2d
+	WORD $0x4e62d4a2 // fadd v2.2d, v5.2d, v2.2d
 	WORD $0x6e62dc43 // fmul v3.2d, v2.2d, v2.2d
-	WORD $0x6e63dc44 // fmul v4.2d, v2.2d, v3.2d
+	WORD $0x6e63dc45 // fmul v5.2d, v2.2d, v3.2d
 	FMOVQ 80(R20), F12
 	FMOVQ 64(R20), F31
 	WORD $0x4e7fcc6c // fmla v12.2d, v3.2d, v31.2d
-	WORD $0x4e6ccc82 // fmla v2.2d, v4.2d, v12.2d
-	FMOVQ 96(R20), F4
+	WORD $0x4e6ccca2 // fmla v2.2d, v5.2d, v12.2d
+	FMOVQ 96(R20), F5
 	FMOVQ 112(R20), F12
-	WORD $0x4e63cc8c // fmla v12.2d, v4.2d, v3.2d
-	FMOVQ 128(R20), F4
-	WORD $0x4e63cd84 // fmla v4.2d, v12.2d, v3.2d
-	WORD $0x6e64dc63 // fmul v3.2d, v3.2d, v4.2d
-	WORD $0x4eca38a4 // zip1 v4.2d, v5.2d, v10.2d
+	WORD $0x4e63ccac // fmla v12.2d, v5.2d, v3.2d
+	FMOVQ 128(R20), F5
+	WORD $0x4e63cd85 // fmla v5.2d, v12.2d, v3.2d
+	WORD $0x6e65dc63 // fmul v3.2d, v3.2d, v5.2d
+	WORD $0x4eca3905 // zip1 v5.2d, v8.2d, v10.2d
 	WORD $0x4ecb392c // zip1 v12.2d, v9.2d, v11.2d
-	WORD $0x4eca78a5 // zip2 v5.2d, v5.2d, v10.2d
+	WORD $0x4eca7908 // zip2 v8.2d, v8.2d, v10.2d
 	WORD $0x4ecb7929 // zip2 v9.2d, v9.2d, v11.2d
-	WORD $0x4ee2cca9 // fmls v9.2d, v5.2d, v2.2d
-	VMOV V9.B16, V5.B16
-	WORD $0x4eeccc65 // fmls v5.2d, v3.2d, v12.2d
-	VMOV V5.B16, V3.B16
-	WORD $0x4ee4cc43 // fmls v3.2d, v2.2d, v4.2d
+	WORD $0x4ee2cd09 // fmls v9.2d, v8.2d, v2.2d
+	VMOV V9.B16, V8.B16
+	WORD $0x4eeccc68 // fmls v8.2d, v3.2d, v12.2d
+	VMOV V8.B16, V3.B16
+	WORD $0x4ee5cc43 // fmls v3.2d, v2.2d, v5.2d
 	WORD $0x4e63d582 // fadd v2.2d, v12.2d, v3.2d
 	FMOVQ 0(R20), F31
 	WORD $0x4e3f1c00 // and v0.16b, v0.16b, v31.16b
@@ -610,13 +604,13 @@ loop:
 	WORD $0x4ee38421 // add v1.2d, v1.2d, v3.2d
 	FMOVQ 672(R20), F31
 	WORD $0x4eff8c23 // cmtst v3.2d, v1.2d, v31.2d
-	VMOV V8.B16, V4.B16
-	VBIT V3.B16, V2.B16, V4.B16
+	VMOV V4.B16, V5.B16
+	VBIT V3.B16, V2.B16, V5.B16
 	WORD $0x4f7e5421 // shl v1.2d, v1.2d, #62
 	FMOVQ 144(R20), F31
 	WORD $0x4e3f1c21 // and v1.16b, v1.16b, v31.16b
-	WORD $0x6e211c81 // eor v1.16b, v4.16b, v1.16b
-	VBIT V6.B16, V8.B16, V1.B16
+	WORD $0x6e211ca1 // eor v1.16b, v5.16b, v1.16b
+	VBIT V6.B16, V4.B16, V1.B16
 	VBIT V7.B16, V2.B16, V1.B16
 	FMOVQ 656(R20), F31
 	VBIT V0.B16, V31.B16, V1.B16
@@ -771,23 +765,23 @@ loop:
 	WORD $0x6ee7e507 // fcmgt v7.2d, v8.2d, v7.2d
 	VMOV V5.B16, V8.B16
 	VBIT V6.B16, V4.B16, V8.B16
-	VBIT V7.B16, V0.B16, V8.B16
-	WORD $0x4ee0d409 // fsub v9.2d, v0.2d, v0.2d
 	WORD $0x4ee4d464 // fsub v4.2d, v3.2d, v4.2d
 	FMOVQ 608(R20), F31
 	WORD $0x4e7fd484 // fadd v4.2d, v4.2d, v31.2d
-	VMOV V2.B16, V10.B16
-	VBIT V6.B16, V4.B16, V10.B16
-	VMOV V10.B16, V4.B16
-	VBIT V7.B16, V9.B16, V4.B16
+	VMOV V2.B16, V9.B16
+	VBIT V6.B16, V4.B16, V9.B16
+	VMOV V8.B16, V4.B16
+	VBIT V7.B16, V0.B16, V4.B16
+	WORD $0x4ee0d408 // fsub v8.2d, v0.2d, v0.2d
+	VBIT V7.B16, V8.B16, V9.B16
 	// sin(a + da)
 	FMOVQ 0(R20), F31
-	WORD $0x4e3f1d09 // and v9.16b, v8.16b, v31.16b
+	WORD $0x4e3f1c88 // and v8.16b, v4.16b, v31.16b
 	FMOVQ 32(R20), F31
-	WORD $0x4e7fd52a // fadd v10.2d, v9.2d, v31.2d
+	WORD $0x4e7fd50a // fadd v10.2d, v8.2d, v31.2d
 	FMOVQ 32(R20), F31
 	WORD $0x4effd54b // fsub v11.2d, v10.2d, v31.2d
-	WORD $0x4eebd529 // fsub v9.2d, v9.2d, v11.2d
+	WORD $0x4eebd508 // fsub v8.2d, v8.2d, v11.2d
 	FMOVQ 48(R20), F31
 	WORD $0x4e3f1d4a // and v10.16b, v10.16b, v31.16b
 	WORD $0x4f42554a // shl v10.2d, v10.2d, #2
@@ -797,43 +791,43 @@ loop:
 	FLDPQ 0(R16), (F10, F11)
 	ADD R9<<3, R6, R16
 	FLDPQ 0(R16), (F12, F13)
-	WORD $0x6e69dd2e // fmul v14.2d, v9.2d, v9.2d
+	WORD $0x6e68dd0e // fmul v14.2d, v8.2d, v8.2d
 	FMOVQ 144(R20), F31
-	WORD $0x4e3f1d0f // and v15.16b, v8.16b, v31.16b
-	WORD $0x6e2f1c8f // eor v15.16b, v4.16b, v15.16b
-	WORD $0x6e6edd30 // fmul v16.2d, v9.2d, v14.2d
+	WORD $0x4e3f1c8f // and v15.16b, v4.16b, v31.16b
+	WORD $0x6e2f1d2f // eor v15.16b, v9.16b, v15.16b
+	WORD $0x6e6edd10 // fmul v16.2d, v8.2d, v14.2d
 	FMOVQ 80(R20), F17
 	FMOVQ 64(R20), F31
 	WORD $0x4e7fcdd1 // fmla v17.2d, v14.2d, v31.2d
 	VMOV V15.B16, V18.B16
 	WORD $0x4e71ce12 // fmla v18.2d, v16.2d, v17.2d
-	WORD $0x4e72d530 // fadd v16.2d, v9.2d, v18.2d
+	WORD $0x4e72d510 // fadd v16.2d, v8.2d, v18.2d
 	FMOVQ 96(R20), F17
 	FMOVQ 112(R20), F18
 	WORD $0x4e6ece32 // fmla v18.2d, v17.2d, v14.2d
 	FMOVQ 128(R20), F17
 	WORD $0x4e6ece51 // fmla v17.2d, v18.2d, v14.2d
 	WORD $0x6e71ddce // fmul v14.2d, v14.2d, v17.2d
-	WORD $0x4e6fcd2e // fmla v14.2d, v9.2d, v15.2d
-	WORD $0x4ecd7969 // zip2 v9.2d, v11.2d, v13.2d
+	WORD $0x4e6fcd0e // fmla v14.2d, v8.2d, v15.2d
+	WORD $0x4ecd7968 // zip2 v8.2d, v11.2d, v13.2d
 	WORD $0x4ecc794f // zip2 v15.2d, v10.2d, v12.2d
-	WORD $0x4e70cd2f // fmla v15.2d, v9.2d, v16.2d
-	WORD $0x4ecc3949 // zip1 v9.2d, v10.2d, v12.2d
+	WORD $0x4e70cd0f // fmla v15.2d, v8.2d, v16.2d
+	WORD $0x4ecc3948 // zip1 v8.2d, v10.2d, v12.2d
 	VMOV V15.B16, V10.B16
-	WORD $0x4ee9cdca // fmls v10.2d, v14.2d, v9.2d
+	WORD $0x4ee8cdca // fmls v10.2d, v14.2d, v8.2d
 	WORD $0x4ecd396b // zip1 v11.2d, v11.2d, v13.2d
 	WORD $0x4e6bce0a // fmla v10.2d, v16.2d, v11.2d
-	WORD $0x4e6ad529 // fadd v9.2d, v9.2d, v10.2d
+	WORD $0x4e6ad508 // fadd v8.2d, v8.2d, v10.2d
 	FMOVQ 0(R20), F31
-	WORD $0x4e3f1d29 // and v9.16b, v9.16b, v31.16b
+	WORD $0x4e3f1d08 // and v8.16b, v8.16b, v31.16b
 	FMOVQ 144(R20), F31
-	WORD $0x4e3f1d0a // and v10.16b, v8.16b, v31.16b
-	WORD $0x4eaa1d29 // orr v9.16b, v9.16b, v10.16b
+	WORD $0x4e3f1c8a // and v10.16b, v4.16b, v31.16b
+	WORD $0x4eaa1d08 // orr v8.16b, v8.16b, v10.16b
 	FMOVQ 0(R20), F31
-	WORD $0x4e3f1d0a // and v10.16b, v8.16b, v31.16b
+	WORD $0x4e3f1c8a // and v10.16b, v4.16b, v31.16b
 	FMOVQ 160(R20), F11
 	WORD $0x6eeae56a // fcmgt v10.2d, v11.2d, v10.2d
-	WORD $0x6e68dd0b // fmul v11.2d, v8.2d, v8.2d
+	WORD $0x6e64dc8b // fmul v11.2d, v4.2d, v4.2d
 	FMOVQ 176(R20), F12
 	FMOVQ 192(R20), F13
 	WORD $0x4e6bcd8d // fmla v13.2d, v12.2d, v11.2d
@@ -844,12 +838,11 @@ loop:
 	FMOVQ 240(R20), F12
 	WORD $0x4e6bcdac // fmla v12.2d, v13.2d, v11.2d
 	FMOVQ 128(R20), F31
-	WORD $0x6e7fdc8d // fmul v13.2d, v4.2d, v31.2d
+	WORD $0x6e7fdd2d // fmul v13.2d, v9.2d, v31.2d
 	WORD $0x6ee0f9ad // fneg v13, v13.2d
-	WORD $0x4e68cd8d // fmla v13.2d, v12.2d, v8.2d
-	WORD $0x4e6dcd64 // fmla v4.2d, v11.2d, v13.2d
-	WORD $0x4e64d504 // fadd v4.2d, v8.2d, v4.2d
-	VMOV V9.B16, V8.B16
+	WORD $0x4e64cd8d // fmla v13.2d, v12.2d, v4.2d
+	WORD $0x4e6dcd69 // fmla v9.2d, v11.2d, v13.2d
+	WORD $0x4e69d484 // fadd v4.2d, v4.2d, v9.2d
 	VBIT V10.B16, V4.B16, V8.B16
 	VMOV V5.B16, V4.B16
 	VBIT V6.B16, V3.B16, V4.B16
@@ -923,22 +916,20 @@ loop:
 	VBIT V3.B16, V31.B16, V4.B16
 	// Sine
 	FMOVQ 0(R20), F31
-	WORD $0x4e3f1c45 // and v5.16b, v2.16b, v31.16b
+	WORD $0x4e3f1c43 // and v3.16b, v2.16b, v31.16b
 	FMOVQ 144(R20), F31
-	WORD $0x4e3f1c09 // and v9.16b, v0.16b, v31.16b
-	WORD $0x4ea91ca5 // orr v5.16b, v5.16b, v9.16b
+	WORD $0x4e3f1c05 // and v5.16b, v0.16b, v31.16b
+	WORD $0x4ea51c63 // orr v3.16b, v3.16b, v5.16b
 	FMOVQ 672(R20), F31
-	WORD $0x4eff8c29 // cmtst v9.2d, v1.2d, v31.2d
-	VMOV V8.B16, V10.B16
-	VBIT V9.B16, V2.B16, V10.B16
+	WORD $0x4eff8c25 // cmtst v5.2d, v1.2d, v31.2d
+	VMOV V8.B16, V9.B16
+	VBIT V5.B16, V2.B16, V9.B16
 	WORD $0x4f7e5421 // shl v1.2d, v1.2d, #62
 	FMOVQ 144(R20), F31
 	WORD $0x4e3f1c21 // and v1.16b, v1.16b, v31.16b
-	WORD $0x6e211d41 // eor v1.16b, v10.16b, v1.16b
-	VBIT V6.B16, V5.B16, V1.B16
+	WORD $0x6e211d21 // eor v1.16b, v9.16b, v1.16b
+	VBIT V6.B16, V3.B16, V1.B16
 	VBIT V7.B16, V8.B16, V1.B16
-	FMOVQ 656(R20), F31
-	VBIT V3.B16, V31.B16, V1.B16
 	FMOVQ 0(R20), F31
 	WORD $0x4e3f1c02 // and v2.16b, v0.16b, v31.16b
 	FMOVQ 784(R20), F3
@@ -1276,23 +1267,23 @@ loop:
 	WORD $0x6ee7e507 // fcmgt v7.2d, v8.2d, v7.2d
 	VMOV V5.B16, V8.B16
 	VBIT V6.B16, V4.B16, V8.B16
-	VBIT V7.B16, V2.B16, V8.B16
-	WORD $0x4ee2d449 // fsub v9.2d, v2.2d, v2.2d
 	WORD $0x4ee4d464 // fsub v4.2d, v3.2d, v4.2d
 	FMOVQ 608(R20), F31
 	WORD $0x4e7fd484 // fadd v4.2d, v4.2d, v31.2d
-	VMOV V1.B16, V10.B16
-	VBIT V6.B16, V4.B16, V10.B16
-	VMOV V10.B16, V4.B16
-	VBIT V7.B16, V9.B16, V4.B16
+	VMOV V1.B16, V9.B16
+	VBIT V6.B16, V4.B16, V9.B16
+	VMOV V8.B16, V4.B16
+	VBIT V7.B16, V2.B16, V4.B16
+	WORD $0x4ee2d448 // fsub v8.2d, v2.2d, v2.2d
+	VBIT V7.B16, V8.B16, V9.B16
 	// sin(a + da)
 	FMOVQ 0(R20), F31
-	WORD $0x4e3f1d09 // and v9.16b, v8.16b, v31.16b
+	WORD $0x4e3f1c88 // and v8.16b, v4.16b, v31.16b
 	FMOVQ 32(R20), F31
-	WORD $0x4e7fd52a // fadd v10.2d, v9.2d, v31.2d
+	WORD $0x4e7fd50a // fadd v10.2d, v8.2d, v31.2d
 	FMOVQ 32(R20), F31
 	WORD $0x4effd54b // fsub v11.2d, v10.2d, v31.2d
-	WORD $0x4eebd529 // fsub v9.2d, v9.2d, v11.2d
+	WORD $0x4eebd508 // fsub v8.2d, v8.2d, v11.2d
 	FMOVQ 48(R20), F31
 	WORD $0x4e3f1d4a // and v10.16b, v10.16b, v31.16b
 	WORD $0x4f42554a // shl v10.2d, v10.2d, #2
@@ -1302,43 +1293,43 @@ loop:
 	FLDPQ 0(R16), (F10, F11)
 	ADD R8<<3, R6, R16
 	FLDPQ 0(R16), (F12, F13)
-	WORD $0x6e69dd2e // fmul v14.2d, v9.2d, v9.2d
+	WORD $0x6e68dd0e // fmul v14.2d, v8.2d, v8.2d
 	FMOVQ 144(R20), F31
-	WORD $0x4e3f1d0f // and v15.16b, v8.16b, v31.16b
-	WORD $0x6e2f1c8f // eor v15.16b, v4.16b, v15.16b
-	WORD $0x6e6edd30 // fmul v16.2d, v9.2d, v14.2d
+	WORD $0x4e3f1c8f // and v15.16b, v4.16b, v31.16b
+	WORD $0x6e2f1d2f // eor v15.16b, v9.16b, v15.16b
+	WORD $0x6e6edd10 // fmul v16.2d, v8.2d, v14.2d
 	FMOVQ 80(R20), F17
 	FMOVQ 64(R20), F31
 	WORD $0x4e7fcdd1 // fmla v17.2d, v14.2d, v31.2d
 	VMOV V15.B16, V18.B16
 	WORD $0x4e71ce12 // fmla v18.2d, v16.2d, v17.2d
-	WORD $0x4e72d530 // fadd v16.2d, v9.2d, v18.2d
+	WORD $0x4e72d510 // fadd v16.2d, v8.2d, v18.2d
 	FMOVQ 96(R20), F17
 	FMOVQ 112(R20), F18
 	WORD $0x4e6ece32 // fmla v18.2d, v17.2d, v14.2d
 	FMOVQ 128(R20), F17
 	WORD $0x4e6ece51 // fmla v17.2d, v18.2d, v14.2d
 	WORD $0x6e71ddce // fmul v14.2d, v14.2d, v17.2d
-	WORD $0x4e6fcd2e // fmla v14.2d, v9.2d, v15.2d
-	WORD $0x4ecd7969 // zip2 v9.2d, v11.2d, v13.2d
+	WORD $0x4e6fcd0e // fmla v14.2d, v8.2d, v15.2d
+	WORD $0x4ecd7968 // zip2 v8.2d, v11.2d, v13.2d
 	WORD $0x4ecc794f // zip2 v15.2d, v10.2d, v12.2d
-	WORD $0x4e70cd2f // fmla v15.2d, v9.2d, v16.2d
-	WORD $0x4ecc3949 // zip1 v9.2d, v10.2d, v12.2d
+	WORD $0x4e70cd0f // fmla v15.2d, v8.2d, v16.2d
+	WORD $0x4ecc3948 // zip1 v8.2d, v10.2d, v12.2d
 	VMOV V15.B16, V10.B16
-	WORD $0x4ee9cdca // fmls v10.2d, v14.2d, v9.2d
+	WORD $0x4ee8cdca // fmls v10.2d, v14.2d, v8.2d
 	WORD $0x4ecd396b // zip1 v11.2d, v11.2d, v13.2d
 	WORD $0x4e6bce0a // fmla v10.2d, v16.2d, v11.2d
-	WORD $0x4e6ad529 // fadd v9.2d, v9.2d, v10.2d
+	WORD $0x4e6ad508 // fadd v8.2d, v8.2d, v10.2d
 	FMOVQ 0(R20), F31
-	WORD $0x4e3f1d29 // and v9.16b, v9.16b, v31.16b
+	WORD $0x4e3f1d08 // and v8.16b, v8.16b, v31.16b
 	FMOVQ 144(R20), F31
-	WORD $0x4e3f1d0a // and v10.16b, v8.16b, v31.16b
-	WORD $0x4eaa1d29 // orr v9.16b, v9.16b, v10.16b
+	WORD $0x4e3f1c8a // and v10.16b, v4.16b, v31.16b
+	WORD $0x4eaa1d08 // orr v8.16b, v8.16b, v10.16b
 	FMOVQ 0(R20), F31
-	WORD $0x4e3f1d0a // and v10.16b, v8.16b, v31.16b
+	WORD $0x4e3f1c8a // and v10.16b, v4.16b, v31.16b
 	FMOVQ 160(R20), F11
 	WORD $0x6eeae56a // fcmgt v10.2d, v11.2d, v10.2d
-	WORD $0x6e68dd0b // fmul v11.2d, v8.2d, v8.2d
+	WORD $0x6e64dc8b // fmul v11.2d, v4.2d, v4.2d
 	FMOVQ 176(R20), F12
 	FMOVQ 192(R20), F13
 	WORD $0x4e6bcd8d // fmla v13.2d, v12.2d, v11.2d
@@ -1349,12 +1340,11 @@ loop:
 	FMOVQ 240(R20), F12
 	WORD $0x4e6bcdac // fmla v12.2d, v13.2d, v11.2d
 	FMOVQ 128(R20), F31
-	WORD $0x6e7fdc8d // fmul v13.2d, v4.2d, v31.2d
+	WORD $0x6e7fdd2d // fmul v13.2d, v9.2d, v31.2d
 	WORD $0x6ee0f9ad // fneg v13, v13.2d
-	WORD $0x4e68cd8d // fmla v13.2d, v12.2d, v8.2d
-	WORD $0x4e6dcd64 // fmla v4.2d, v11.2d, v13.2d
-	WORD $0x4e64d504 // fadd v4.2d, v8.2d, v4.2d
-	VMOV V9.B16, V8.B16
+	WORD $0x4e64cd8d // fmla v13.2d, v12.2d, v4.2d
+	WORD $0x4e6dcd69 // fmla v9.2d, v11.2d, v13.2d
+	WORD $0x4e69d484 // fadd v4.2d, v4.2d, v9.2d
 	VBIT V10.B16, V4.B16, V8.B16
 	VMOV V5.B16, V4.B16
 	VBIT V6.B16, V3.B16, V4.B16
@@ -1428,22 +1418,20 @@ loop:
 	VBIT V3.B16, V31.B16, V4.B16
 	// Sine
 	FMOVQ 0(R20), F31
-	WORD $0x4e3f1c25 // and v5.16b, v1.16b, v31.16b
+	WORD $0x4e3f1c23 // and v3.16b, v1.16b, v31.16b
 	FMOVQ 144(R20), F31
-	WORD $0x4e3f1c49 // and v9.16b, v2.16b, v31.16b
-	WORD $0x4ea91ca5 // orr v5.16b, v5.16b, v9.16b
+	WORD $0x4e3f1c45 // and v5.16b, v2.16b, v31.16b
+	WORD $0x4ea51c63 // orr v3.16b, v3.16b, v5.16b
 	FMOVQ 672(R20), F31
-	WORD $0x4eff8c09 // cmtst v9.2d, v0.2d, v31.2d
-	VMOV V8.B16, V10.B16
-	VBIT V9.B16, V1.B16, V10.B16
+	WORD $0x4eff8c05 // cmtst v5.2d, v0.2d, v31.2d
+	VMOV V8.B16, V9.B16
+	VBIT V5.B16, V1.B16, V9.B16
 	WORD $0x4f7e5400 // shl v0.2d, v0.2d, #62
 	FMOVQ 144(R20), F31
 	WORD $0x4e3f1c00 // and v0.16b, v0.16b, v31.16b
-	WORD $0x6e201d40 // eor v0.16b, v10.16b, v0.16b
-	VBIT V6.B16, V5.B16, V0.B16
+	WORD $0x6e201d20 // eor v0.16b, v9.16b, v0.16b
+	VBIT V6.B16, V3.B16, V0.B16
 	VBIT V7.B16, V8.B16, V0.B16
-	FMOVQ 656(R20), F31
-	VBIT V3.B16, V31.B16, V0.B16
 	FMOVQ 0(R20), F31
 	WORD $0x4e3f1c41 // and v1.16b, v2.16b, v31.16b
 	FMOVQ 784(R20), F3

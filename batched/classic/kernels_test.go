@@ -50,7 +50,7 @@ func angles(r *rand.Rand, n int) []float64 {
 	}
 	x := make([]float64, n)
 	for i := range x {
-		switch i % 4 {
+		switch r.IntN(4) {
 		case 0:
 			x[i] = edges[r.IntN(len(edges))] * (1 + math.Ldexp(r.NormFloat64(), -r.IntN(53)))
 		case 1:

@@ -130,8 +130,8 @@ var (
 	edge3 = math.Float64frombits(0x419921fb << 32)
 )
 
-// trig is sine, if asked for, and cosine of |x| < 105414336; NaN elsewhere, which
-// farAngles computes.
+// trig is sine, if asked for, and cosine of |x| < 105414336. Elsewhere the cosine is NaN, and
+// farAngles computes both.
 func (l level) trig(x, table Register, sine bool) (sin, cos Register) {
 	a, da, n := l.reduce(x)
 	Comment("Below 0.855469 there is nothing to reduce, below 2.426265 π/2 - |x|")
@@ -139,11 +139,12 @@ func (l level) trig(x, table Register, sine bool) (sin, cos Register) {
 	sum := l.add(y, l.number(halfPiRest))
 	near := l.compare(l.abs(x), less, l.number(edge2))
 	nearest := l.compare(l.abs(x), less, l.number(edge1))
-	// Zero is made twice: kept, it would be a seventeenth vector, which AVX2 does not have.
-	aS := l.choose(nearest, x, l.choose(near, sum, a))
-	daS := l.choose(
-		nearest, l.sub(x, x), l.choose(near, l.add(l.sub(y, sum), l.number(halfPiRest)), da),
-	)
+	aS := l.choose(near, sum, a)
+	daS := l.choose(near, l.add(l.sub(y, sum), l.number(halfPiRest)), da)
+	if sine { // the cosine alone has no use for vS of the nearest
+		// Zero is made twice: kept, it would be a seventeenth vector, which AVX2 does not have.
+		aS, daS = l.choose(nearest, x, aS), l.choose(nearest, l.sub(x, x), daS)
+	}
 	Comment("sin(a + da)")
 	vS := l.sinSum(aS, daS, table)
 	aC := l.choose(nearest, x, l.choose(near, y, a))
@@ -162,7 +163,7 @@ func (l level) trig(x, table Register, sine bool) (sin, cos Register) {
 		Comment("Sine")
 		middle := l.or(l.abs(vC), l.signOf(x))
 		far := l.turn(n, vS, vC)
-		sin = l.choose(beyond, nan, l.choose(nearest, vS, l.choose(near, middle, far)))
+		sin = l.choose(nearest, vS, l.choose(near, middle, far))
 		sin = l.choose(l.compare(l.abs(x), less, l.number(0x1p-26)), x, sin)
 	}
 	return sin, cos

@@ -50,7 +50,7 @@ RENAMED = {
 # Two operands of these in the other order are another result: of numbers, of zeros or of NaN.
 ORDERED = ("VSUB", "VDIV", "VMAX", "VMIN", "VFMADD213", "VBLEND")
 # What changes no number, by its definition, and what says where to go on.
-IDLE = ("VZEROUPPER", "PREFETCH", "RET", "JMP")
+IDLE = re.compile(r"\t(VZEROUPPER|PREFETCH|RET|JMP|VMOVUP[SD] +([XYZ]\d+), \2$)")
 
 
 def changes(line: str, size: int) -> Iterator[tuple[int, int, str, str]]:
@@ -60,7 +60,7 @@ def changes(line: str, size: int) -> Iterator[tuple[int, int, str, str]]:
         # In its middle: the last digit of what a small term is times shows in no sample.
         middle = constant.start(1) + len(constant[1]) // 2
         yield middle, middle + 1, "CONSTANT_DIGIT", f"{int(line[middle], 16) ^ 1:x}"
-    if not name or name[1].startswith(IDLE):
+    if not name or IDLE.match(line):
         return
     for operator, parts in RENAMED.items():
         for part, other in parts.items():
