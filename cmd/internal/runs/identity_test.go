@@ -19,9 +19,13 @@ import (
 func wholePlan() *Plan {
 	return &Plan{
 		Version: Version, Model: "model", Engine: "batched", Build: "build", Shards: 2,
-		Controllers: []PlannedController{{Name: "pid", SHA256: "12", Made: "x"}},
-		Routes:      []PlannedRoute{{Name: "r0", Seed: 1, SHA256: "34"}},
-		Search:      &Search{Kind: "pid", Seed: 1, Population: 8, Generations: 2},
+		Controllers: []PlannedController{
+			{Name: "pid", SHA256: "12", Made: "x"}, {Name: "zero", SHA256: "78", Made: "y"},
+		},
+		Routes: []PlannedRoute{
+			{Name: "r0", Seed: 1, SHA256: "34"}, {Name: "r1", Seed: 5, SHA256: "56"},
+		},
+		Search: &Search{Kind: "pid", Seed: 1, Population: 8, Generations: 2},
 		Planning: &Planning{Noise: []string{"route"}, Rounds: 1, Window: 2, Horizon: 4, Seeds: 3,
 			Seed: 1, Steps: 5},
 	}
@@ -122,6 +126,27 @@ func TestIdentity(t *testing.T) {
 	j.Close()
 }
 
+// TestStable: a plan's key and the text of inputs are what they were, so that runs that other
+// builds of this version have begun go on; the version is this one's.
+func TestStable(t *testing.T) {
+	p := wholePlan()
+	const key = "ca7fa540823fdbd96381eb263dc7cdd4e6b9ecb0f51dd1509cd7336215e6c70e"
+	for _, p.Version = range []int{Version, 0} {
+		if got := p.Key(); got != key {
+			t.Errorf("the key is %s, was %s; if it must be another, so must Version", got, key)
+		}
+	}
+	dir := t.TempDir()
+	if err := (Inputs{Model: "m", Data: []string{"d"}}).write(dir); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, inputsName))
+	const begins = "{\n \"model\": \"m\",\n \"data\": [\n  \"d\"\n ],\n \"limit\": 0,\n"
+	if err != nil || !strings.HasPrefix(string(text), begins) {
+		t.Errorf("inputs are %s, %v; want %s", text, err, begins)
+	}
+}
+
 // TestInputs: each field of inputs changes the plan that is made of them or is refused, or a
 // controller in Python is run with it, whose tests show that each option is heeded. A field that is
 // new has no line here, and fails.
@@ -169,7 +194,9 @@ func TestInputs(t *testing.T) {
 	for i := range reflect.TypeFor[Inputs]().NumField() {
 		name := reflect.TypeFor[Inputs]().Field(i).Name
 		if field, ok := reflect.TypeFor[pycontroller.Options]().FieldByName(name); ok {
-			all := Inputs{Python: "python", Timeout: time.Second, Memory: 1, Sandbox: true}
+			all := Inputs{
+				Python: "python", Timeout: 72 * time.Hour, Memory: 1<<40 + 1, Sandbox: true,
+			}
 			of := reflect.ValueOf(all).FieldByName(name)
 			if got := reflect.ValueOf(all.python("c.py")).FieldByIndex(field.Index); of.IsZero() ||
 				!got.Equal(of) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"lockstep"
 	"lockstep/engines"
 	"lockstep/internal/defaults"
+	"lockstep/routefile"
 )
 
 // shortInputs are inputs with routes of a few steps, in a folder.
@@ -62,6 +64,7 @@ func TestParts(t *testing.T) {
 	if err != nil || len(want) != 6 {
 		t.Fatal(want, err)
 	}
+	holdRollouts(t, in, folder, o.Plan, want)
 	dir := t.TempDir()
 	if err := o.WritePlan(dir, 4); err != nil { // of 1, 2, 1 and 2 rollouts
 		t.Fatal(err)
@@ -92,6 +95,61 @@ func TestParts(t *testing.T) {
 			err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
+	}
+}
+
+// holdRollouts: six rollouts of two controllers and three routes are of the routes that the plan
+// names, and each is another.
+func holdRollouts(t *testing.T, in Inputs, folder string, p *Plan, want []Result) {
+	t.Helper()
+	for i, r := range want {
+		file := filepath.Join(folder, fmt.Sprintf("r%d.csv", i%3))
+		route, err := routefile.Loader{SeedPrefix: in.SeedPrefix}.Load(file)
+		if err != nil || p.Routes[i%3] != PlanRoute(route) || r.Err != "" {
+			t.Fatalf("rollout %d: %+v, of route %+v, %v", i, r, p.Routes[i%3], err)
+		}
+	}
+	if want[0].same(want[3]) || want[0].Costs == want[1].Costs || want[0].Costs == want[3].Costs {
+		t.Errorf("others' rollouts come to the same: %+v", want)
+	}
+}
+
+// TestPartOfControllers: a shard loads the controllers of its own rollouts and no others, whatever
+// these are by now.
+func TestPartOfControllers(t *testing.T) {
+	folder := t.TempDir()
+	files := []string{filepath.Join(folder, "a.json"), filepath.Join(folder, "b.json")}
+	texts := []string{
+		`{"policy": "pid", "gains": [0.1, 0, 0]}`, `{"policy": "pid", "gains": [0.2, 0, 0]}`,
+	}
+	put := func(i int, text string) {
+		if err := os.WriteFile(files[i], []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(0, texts[0])
+	put(1, texts[1])
+	in, _ := shortInputs(t, 2, files...)
+	o, err := in.Open(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	dir := t.TempDir()
+	if err := o.WritePlan(dir, 2); err != nil {
+		t.Fatal(err)
+	}
+	for shard := range 2 {
+		put(shard, "none")
+		if file, err := RunShard(t.Context(), dir, shard, Here{}, 1, nil); err == nil {
+			t.Errorf("shard %d is in %s without its controller", shard, file)
+		}
+		put(shard, texts[shard])
+		put(1-shard, "none")
+		if _, err := RunShard(t.Context(), dir, shard, Here{}, 1, nil); err != nil {
+			t.Errorf("shard %d, where the other's controller is none: %v", shard, err)
+		}
+		put(1-shard, texts[1-shard])
 	}
 }
 
@@ -188,13 +246,16 @@ func (c counted) Close() error {
 	return c.Implementation.Close()
 }
 
-// TestShardCloses: whatever comes of a shard, its engine is closed.
+// TestShardCloses: whatever comes of a shard, its engine is closed; and it was opened with all that
+// the inputs say of it.
 func TestShardCloses(t *testing.T) {
 	open := 0
+	var config engines.Config
 	list := engines.Checked()
 	for i := range list {
 		make := list[i].New
 		list[i].New = func(c engines.Config) (lockstep.Implementation, error) {
+			config = c
 			e, err := make(c)
 			if err != nil {
 				return nil, err
@@ -205,9 +266,40 @@ func TestShardCloses(t *testing.T) {
 	}
 	t.Cleanup(engines.Replace(list))
 	in, folder := shortInputs(t, 2, "zero")
-	o, err := in.Open(t.Context(), 1)
+	profile := lockstep.Profile{CSV: lockstep.CSVExact}
+	in.Profile = profile.String()
+	text, err := os.ReadFile(filepath.Join(folder, "r0.csv"))
 	if err != nil {
 		t.Fatal(err)
+	}
+	// 1.2345678901234567e-30 is another number in another profile.
+	lines := bytes.SplitAfterN(text, []byte("\n"), 3)
+	cells := bytes.Split(lines[1], []byte(","))
+	cells[1] = []byte("1.2345678901234567e-30")
+	lines[1] = bytes.Join(cells, []byte(","))
+	if err := os.WriteFile(filepath.Join(folder, "r0.csv"), bytes.Join(lines, nil),
+		0o666); err != nil {
+		t.Fatal(err)
+	}
+	loaded := func(p lockstep.Profile) PlannedRoute {
+		route, err := routefile.Loader{Profile: p, SeedPrefix: in.SeedPrefix}.Load(
+			filepath.Join(folder, "r0.csv"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return PlanRoute(route)
+	}
+	o, err := in.Open(t.Context(), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (engines.Config{Model: in.Model, Profile: profile, Workers: 3}); !reflect.DeepEqual(
+		config, want) {
+		t.Errorf("the engine is opened with %+v, want %+v", config, want)
+	}
+	if p := o.Plan; p.Version != Version || p.Profile != profile ||
+		p.Routes[0] != loaded(profile) || p.Routes[0] == loaded(lockstep.Profile{}) {
+		t.Errorf("the plan is %+v, of profile %v", p, profile)
 	}
 	dir := planAgain(t, o)
 	if err := o.Close(); err != nil {

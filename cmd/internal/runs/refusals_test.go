@@ -299,6 +299,10 @@ var refusals = []struct {
 	says       string
 }{
 	{"no plan", "run", removed(planName), nil, "results: of an unknown run"},
+	{"no plan, one byte", "run", func(t *testing.T, k *keptFolder) {
+		removed(planName)(t, k)
+		becomes(resultsName, "r")(t, k)
+	}, nil, "results: of an unknown run"},
 	{"an empty plan", "run", becomes(planName, ""), nil, "plan.json: not a plan: EOF"},
 	{"a cut plan", "run", becomes(planName, `{"version": 2,`), nil, "not a plan: unexpected EOF"},
 	{"a plan of more", "run", replaced(planName, `"engine"`, `"motor"`), nil, `field "motor"`},
@@ -318,6 +322,8 @@ var refusals = []struct {
 		return append([][]byte{[]byte("results of plan 00\n")}, l[1][1:])
 	}), nil, `results: begins with "results of plan 00", and has neither the head`},
 	{"somebody's notes", "search", becomes(resultsName, "notes\n"), nil, `begins with "notes"`},
+	{"somebody's long line", "search", becomes(resultsName, strings.Repeat("x", 99)), nil,
+		`begins with "` + strings.Repeat("x", 90) + `"`},
 	{"a folder of results", "run", func(t *testing.T, k *keptFolder) {
 		removed(resultsName)(t, k)
 		if err := os.Mkdir(filepath.Join(k.dir, resultsName), 0o777); err != nil {
@@ -555,6 +561,37 @@ func refusalTexts(t *testing.T) map[*regexp.Regexp]token.Position {
 	return texts
 }
 
+// remembers: what a search chose stays in its journal, whatever becomes of what it chose with.
+func (k *keptFolder) remembers(t *testing.T) {
+	t.Helper()
+	j, err := OpenJournal(t.TempDir(), k.p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	n := len(k.p.Routes)
+	mine := make([][]float64, n)
+	for i := range mine {
+		mine[i] = []float64{float64(i), 5}
+	}
+	choose := func() ([][]float64, error) { return mine, nil }
+	if _, err := j.Chosen(0, n, choose); err != nil {
+		t.Fatal(err)
+	}
+	for i := range mine {
+		mine[i][1] = 7
+	}
+	kept, err := j.Chosen(0, n, choose)
+	for i, c := range kept {
+		if !slices.Equal(c, []float64{float64(i), 5}) {
+			t.Errorf("route %d: %v is kept of [%d 5]", i, c, i)
+		}
+	}
+	if len(kept) != n || err != nil {
+		t.Errorf("%d routes of %d are kept, %v", len(kept), n, err)
+	}
+}
+
 // TestChosenOtherwise: whichever routes' choices are kept of a step that was not written whole,
 // each of them is what it comes to again, to the bit, or the search is refused.
 func TestChosenOtherwise(t *testing.T) {
@@ -563,6 +600,7 @@ func TestChosenOtherwise(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	k.remembers(t)
 	path := k.file(resultsName)
 	good, err := os.ReadFile(path)
 	if err != nil {

@@ -33,14 +33,16 @@ type toy struct {
 	order    *rand.Rand
 	computed map[string]int
 	stop     func(computed int) // called before each result
+	options  lockstep.Options   // of the last call
 }
 
 func (*toy) Name() string              { return "toy" }
 func (*toy) Profile() lockstep.Profile { return lockstep.Profile{} }
 
 func (s *toy) Simulate(
-	ctx context.Context, jobs []lockstep.Job, _ lockstep.Options,
+	ctx context.Context, jobs []lockstep.Job, options lockstep.Options,
 ) iter.Seq2[int, lockstep.Result] {
+	s.options = options
 	return func(yield func(int, lockstep.Result) bool) {
 		for n, i := range s.order.Perm(len(jobs)) {
 			if s.stop != nil {
@@ -231,8 +233,12 @@ func (k *keptRun) resume(t *testing.T, what string, data []byte, lost int) {
 			t.Fatalf("%s: %d more are computed than were lost", what, -lost)
 		}
 	}
-	if now, err := os.ReadFile(k.path); err != nil || !bytes.HasPrefix(now, data) {
+	now, err := os.ReadFile(k.path)
+	if err != nil || !bytes.HasPrefix(now, data) {
 		t.Fatalf("%s: something was cut off, %v", what, err)
+	}
+	if n := len(data); n > 0 && data[n-1] != '\n' && now[n] != '\n' {
+		t.Fatalf("%s: what comes then is written behind it in one line", what)
 	}
 }
 
@@ -263,7 +269,13 @@ func TestJournal(t *testing.T) {
 func (k *keptRun) damagedBytes(t *testing.T, good []byte) {
 	t.Helper()
 	begin := bytes.IndexByte(good, '\n') + 1 // of the records
+	cuts := []int{begin + 1}
 	for cut := 0; cut < len(good); cut += 17 {
+		cuts = append(cuts, cut)
+	}
+	zeros := append(slices.Clone(good), make([]byte, maxLine)...)
+	k.resume(t, "zeros for as long as a line may be", zeros, 0)
+	for _, cut := range cuts {
 		left := len(k.jobs) - max(0, bytes.Count(good[:cut], []byte("\n"))-1)
 		k.resume(t, fmt.Sprintf("cut at byte %d", cut), good[:cut], left)
 		if cut >= begin {
@@ -353,6 +365,20 @@ func TestParseLines(t *testing.T) {
 	}
 }
 
+// TestNoRecord: why a line is no record is said.
+func TestNoRecord(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "not a record", "00000000": "not a record", "00000000x{}": "not a record",
+		"00000000 ": "another checksum", "zzzzzzzz {}": "another checksum",
+		"00000000 {}": "another checksum",
+		fmt.Sprintf("%08x x", checksum("key", []byte("x"))):   "invalid character",
+		fmt.Sprintf("%08x {}", checksum("key", []byte("{}"))): "makes no sense, of rollout 0 of 9",
+	} {
+		_, _, err := parseLine([]byte(text), "key", 9)
+		simtest.Refused(t, text, err, want)
+	}
+}
+
 // TestStream: results are emitted in the order of their jobs, each once and as soon as those before
 // it are there; at the end those that wait are, and what no engine gave fails, unless it was
 // interrupted.
@@ -390,6 +416,83 @@ func TestStream(t *testing.T) {
 		} else {
 			hold("12"+lost, "13 3 <nil>", "14"+lost)
 		}
+	}
+}
+
+// A prompt engine gives a result once the one before it is emitted.
+type prompt struct {
+	*toy
+	emitted chan int
+	late    bool
+}
+
+func (s *prompt) Simulate(
+	ctx context.Context, jobs []lockstep.Job, opts lockstep.Options,
+) iter.Seq2[int, lockstep.Result] {
+	return func(yield func(int, lockstep.Result) bool) {
+		for i := range jobs {
+			if !yield(i, want(jobs[i])) {
+				return
+			}
+			select {
+			case <-s.emitted:
+			case <-time.After(5 * time.Second):
+				s.late = true
+				return
+			}
+		}
+	}
+}
+
+// TestPrompt: a result is emitted as soon as those before it are there, and not when all are.
+func TestPrompt(t *testing.T) {
+	_, jobs := sweep(1, 3)
+	s := &prompt{toy: newToy(1), emitted: make(chan int, len(jobs))}
+	err := (&Work{Simulator: s, Jobs: jobs}).Stream(t.Context(), func(i int, _ lockstep.Result) {
+		s.emitted <- i
+	})
+	if err != nil || s.late {
+		t.Errorf("a result waits for those behind it: %v, %v", s.late, err)
+	}
+}
+
+// A counting disk knows how many files are open.
+type counting struct {
+	fileio.FileSystem
+	open int
+}
+
+type countedFile struct {
+	fileio.File
+	of *counting
+}
+
+func (d *counting) OpenFile(path string, flag int, mode fs.FileMode) (fileio.File, error) {
+	f, err := d.FileSystem.OpenFile(path, flag, mode)
+	if err != nil {
+		return nil, err
+	}
+	d.open++
+	return &countedFile{f, d}, nil
+}
+
+func (f *countedFile) Close() error {
+	f.of.open--
+	return f.File.Close()
+}
+
+// TestOpenFiles: who has watched a run, or has ended one, leaves no file open.
+func TestOpenFiles(t *testing.T) {
+	disk := &counting{FileSystem: fileio.Disk}
+	fileio.Disk = disk
+	defer func() { fileio.Disk = disk.FileSystem }()
+	p, jobs := sweep(1, 2)
+	dir := t.TempDir()
+	if _, err := emitted(t.Context(), newToy(1), p, jobs, dir); err != nil || disk.open != 0 {
+		t.Errorf("a run has ended, and %d files are open, %v", disk.open, err)
+	}
+	if _, err := Watch(dir); err != nil || disk.open != 0 {
+		t.Errorf("a run is watched, and %d files are open, %v", disk.open, err)
 	}
 }
 
@@ -631,6 +734,9 @@ func TestFolder(t *testing.T) {
 		t.Errorf("%v, %v; want plan and results", entries, err)
 	}
 	j.Close()
+	if !Kept(dir) || Kept(t.TempDir()) {
+		t.Errorf("a folder with a plan: %v, one without: %v", Kept(dir), Kept(t.TempDir()))
+	}
 	for want, change := range map[string]func(*Plan){
 		"the network has":             func(p *Plan) { p.Model = "n" },
 		"the engine is other":         func(p *Plan) { p.Engine = "other" },
@@ -674,6 +780,33 @@ func TestFolder(t *testing.T) {
 	}
 }
 
+// TestNoResults: the folder of a run without results is anybody's, with their head or, as a power
+// cut may leave it, without plan and head; it has one head then.
+func TestNoResults(t *testing.T) {
+	p, _ := sweep(1, 2)
+	dir := t.TempDir()
+	path := filepath.Join(dir, resultsName)
+	for _, text := range []string{string(head(p.Key())), ""} {
+		err := os.WriteFile(path, []byte(text), 0o666)
+		if err == nil && text == "" {
+			err = os.Remove(filepath.Join(dir, planName))
+		} else if err == nil {
+			err = p.adopt(dir)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		j, err := OpenJournal(dir, p)
+		if err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		j.Close()
+		if now, err := os.ReadFile(path); err != nil || string(now) != string(head(p.Key())) {
+			t.Errorf("results of %q became %q, %v", text, now, err)
+		}
+	}
+}
+
 // TestOpenedClose: what was opened is ended, all of it, whichever part fails.
 func TestOpenedClose(t *testing.T) {
 	for fails := range 4 {
@@ -701,6 +834,13 @@ func TestPlanRoute(t *testing.T) {
 		*column = make([]float64, rows)
 	}
 	seen := map[PlannedRoute]bool{PlanRoute(route): true}
+	other := &lockstep.Route{Name: "other", Seed: 1 << 31}
+	all := PlanRoutes([]*lockstep.Route{route, other, route})
+	if want := []PlannedRoute{
+		PlanRoute(route), PlanRoute(other), PlanRoute(route),
+	}; !slices.Equal(all, want) {
+		t.Errorf("three routes are planned as %v, want %v", all, want)
+	}
 	for _, column := range route.Columns() {
 		for i := range rows {
 			for _, x := range []float64{math.Copysign(0, -1), math.SmallestNonzeroFloat64} {
@@ -811,8 +951,16 @@ func computeShard(t *testing.T, dir string, p *Plan, k int, jobs []lockstep.Job)
 	t.Helper()
 	s := newToy(uint64(k))
 	from, to := p.Range(k)
-	if _, err := p.runShard(t.Context(), dir, k, s, jobs[from:to], nil); err != nil {
+	path, err := p.runShard(t.Context(), dir, k, s, jobs[from:to], nil)
+	if err != nil {
 		t.Fatal(err)
+	}
+	if s.options != (lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+		t.Errorf("a shard is computed with %+v, and its costs alone are kept", s.options)
+	}
+	// Nothing in it depends on when it was computed.
+	if text, err := os.ReadFile(path); err != nil || bytes.Contains(text, []byte(`"ms"`)) {
+		t.Errorf("a shard that says when it was computed: %s, %v", text, err)
 	}
 	// What is there is not computed again: these inputs describe nothing.
 	if file, err := RunShard(t.Context(), dir, k, Here{}, 1, nil); err != nil || file == "" {

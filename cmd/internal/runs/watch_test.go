@@ -43,7 +43,7 @@ func TestWatch(t *testing.T) {
 				r.Costs.Total = math.NaN()
 				*of = append(*of, r.Costs.Total)
 			default:
-				r.Costs.Total = float64(random.IntN(1000))
+				r.Costs.Total = float64(1<<40 + random.IntN(1000))
 				*of = append(*of, r.Costs.Total)
 			}
 			results = append(results, r)
@@ -51,9 +51,20 @@ func TestWatch(t *testing.T) {
 		if err := journal.Add(results...); err != nil {
 			t.Fatal(err)
 		}
+		curve := ""
+		if seed == 7 {
+			c := &Curve{Names: []string{"generation", "best"}, Rows: [][]float64{{1, 7}}}
+			if err := journal.WriteCurve(c); err != nil {
+				t.Fatal(err)
+			}
+			curve = fmt.Sprintf("generation 1\n%-20s %9d to %9d  ▁\n", "best", 7, 7)
+		}
 		p, err := Watch(journal.Dir)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if age := time.Since(p.Last); len(results) > 0 && (age < 0 || age > time.Hour) {
+			t.Errorf("seed %d: the last result came %v ago", seed, age)
 		}
 		if n := len(results); p.Finished != n || p.Failed != failed ||
 			p.Done() != (n == len(jobs)) {
@@ -63,7 +74,7 @@ func TestWatch(t *testing.T) {
 		p.WriteText(&got)
 		_, lines, _ := strings.Cut(got.String(), "\n") // engine and profile
 		_, lines, _ = strings.Cut(lines, "\n")         // how many are there
-		if want := watched(plan, totals); lines != want {
+		if want := watched(plan, totals) + curve; lines != want {
 			t.Errorf("seed %d: watch says of the totals %v\n%swant\n%s", seed, totals, lines, want)
 		}
 		if err := journal.Close(); err != nil {
@@ -155,6 +166,11 @@ func TestWatchText(t *testing.T) {
 	if got := told(); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
+	w.Rate = 2 / 86400.5 // as a float32, a second less is left
+	want = "6 of 8 rollouts, 2.31e-05/s, 24h0m1s left, 1 failed"
+	if got := told(); !strings.HasPrefix(got, want) {
+		t.Errorf("%s\nwant %s", got, want)
+	}
 	// A controller without any result is not told of, nor is a failure where there is none.
 	w.Failed, w.Last, w.Rate = 0, time.Time{}, 0
 	w.Results = map[int]Result{5: {Costs: lockstep.Costs{Total: 1}}}
@@ -193,12 +209,16 @@ func TestRate(t *testing.T) {
 		want float64
 	}{
 		{nil, 0}, {[]int64{5000}, 0}, {[]int64{5000, 5000, 5000}, 0}, {[]int64{5000, 9000}, 0.25},
-		{[]int64{5000, 6000, 9000}, 0.5},
+		{[]int64{5000, 6000, 9000}, 0.5}, {[]int64{5000, 5250}, 4},
+		{[]int64{1<<41 + 5000, 1<<41 + 9000}, 0.25},
 	} {
 		p, _ := sweep(1, 5)
 		dir := t.TempDir()
 		if err := p.adopt(dir); err != nil {
 			t.Fatal(err)
+		}
+		if w, err := Watch(dir); err != nil || w.Finished != 0 || w.Plan == nil {
+			t.Errorf("before there are results: %+v, %v", w, err)
 		}
 		text := head(p.Key())
 		for i, ms := range c.at {
