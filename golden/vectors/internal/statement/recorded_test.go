@@ -19,9 +19,9 @@ var update = flag.Bool("update", false, "TestRecorded: write down what is now")
 
 const recorded = "testdata/recorded.tsv"
 
-// TestRecorded: of each operation what is drawn is what it was, and each alternative, in the order of
-// their names, is wrong as often as it was. One that is wrong in another way than its name says would
-// be told apart as well, and by worse vectors: a plausible one is right nearly everywhere.
+// TestRecorded: of each operation what is drawn is what it was, and each alternative, in the order
+// of their names, is wrong as often as it was. One that is wrong in another way than its name says
+// would be told apart as well, and by worse vectors: a plausible one is right nearly everywhere.
 func TestRecorded(t *testing.T) {
 	now := []string{"operation\twhat\tis"}
 	for _, o := range Operations() {
@@ -31,7 +31,8 @@ func TestRecorded(t *testing.T) {
 		if o.Name == "roll-lataccel" {
 			continue // one of its alternatives is another where a compiler fuses
 		}
-		now = append(now, fmt.Sprintf("%s\talternatives\t%s", o.Name, strings.Join(o.wrong(t), " ")))
+		wrong := strings.Join(o.wrong(t), " ")
+		now = append(now, fmt.Sprintf("%s\talternatives\t%s", o.Name, wrong))
 	}
 	if *update {
 		if err := os.WriteFile(recorded, []byte(strings.Join(now, "\n")+"\n"), 0o666); err != nil {
