@@ -29,6 +29,7 @@ class Writer:
 
     def __init__(self, path, schema, **header):
         self.file, self.crc, self.steps, self.schema = open(path, "wb"), 0, [], schema
+        self.ended = []
         self.stages = {stage["name"]: (i, stage) for i, stage in enumerate(schema["stages"])}
         text = json.dumps(dict(header, schema=schema)).encode()
         self.write(b"lstrace\n" + struct.pack("<II", 2, len(text)) + text)
@@ -45,13 +46,20 @@ class Writer:
         words = ", ".join(self.schema["key"])
         check(len(key) == len(self.schema["key"]), f"key {key}: want {words}")
         self.steps.append(0)
+        self.ended.append(False)
         text = json.dumps(
             {"key": list(key), "inputs": {name: str(x) for name, x in inputs.items()}}
         )
         self.record(b"B", struct.pack("<I", len(self.steps) - 1) + text.encode())
         return len(self.steps) - 1
 
+    def check(self, rollout, what):
+        known = 0 <= rollout < len(self.steps)
+        check(known, f"{what}: no rollout {rollout}: begin returned 0 to {len(self.steps) - 1}")
+        check(not self.ended[rollout], f"{what}: rollout {rollout} has ended")
+
     def step(self, rollout, index, **values):
+        self.check(rollout, f"step {index}")
         flags, data = 0, b""
         for name in values:
             known = ", ".join(self.stages)
@@ -59,7 +67,12 @@ class Writer:
         for name in sorted(values, key=lambda name: self.stages[name][0]):
             i, stage = self.stages[name]
             dtype = np.dtype(stage["type"]).newbyteorder("<")
-            array = np.asarray(values[name]).astype(dtype, casting="same_kind")
+            given = np.asarray(values[name])
+            array = given.astype(dtype, casting="same_kind")
+            kept = (array == given) & (array.astype(given.dtype) == given)
+            kept |= (array != array) & (given != given)  # NaN
+            lost = f"step {index}: {name} is {given.dtype}, and {dtype.name} does not hold it"
+            check(kept.all(), lost + f": {given[~kept][:1]}")
             shape = tuple(stage.get("shape", ()))
             fits = array.size == np.prod(shape)
             check(fits, f"step {index}: {name} has shape {array.shape}, want {shape}")
@@ -69,6 +82,7 @@ class Writer:
         self.steps[rollout] += 1
 
     def end(self, rollout, outcome=None, error=""):
+        self.check(rollout, "end")
         has, data = 0, b""
         if error:
             has, data = 2, error.encode()
@@ -77,6 +91,7 @@ class Writer:
             check(len(outcome) == len(elements), f"outcome {outcome}: want {', '.join(elements)}")
             has, data = 1, struct.pack(f"<{len(outcome)}d", *outcome)
         self.record(b"E", struct.pack("<IIB", rollout, self.steps[rollout], has) + data)
+        self.ended[rollout] = True
 
     def close(self):
         self.write(b"Z" + struct.pack("<IIQ", 16, len(self.steps), sum(self.steps)))

@@ -8,8 +8,9 @@ The names are Gymnasium's with ``lockstep/`` before them, and so are the options
 answers what ``gymnasium.vector.SyncVectorEnv`` of as many single environments answers, rewards
 float64; ``lockstep/CartPoleVectorEnv-v1`` is Gymnasium's own vector class for CartPole, with its
 one generator for all environments. Actions are checked more strictly: float32 where Gymnasium has
-float32, integers where it has integers, none that is NaN. The states can be set. Other attributes
-of Gymnasium's environments can be read; what an environment computes with is given when it is made.
+float32, integers where it has integers, none that is NaN; and options of a reset that nothing would
+heed are refused. The states can be set. Other attributes of Gymnasium's environments can be read;
+what an environment computes with is given when it is made.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import ctypes
 import functools
 import inspect
 import operator
+import os
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +36,7 @@ from gymnasium.vector.utils import batch_space
 
 from lockstep import _native
 from lockstep._device import DeviceArray, Place, on_device
-from lockstep.simulator import count_workers
+from lockstep.simulator import count_workers, whole
 
 __all__ = ["Env", "Network", "Rollout", "Snapshot", "VectorEnv"]
 
@@ -72,14 +74,14 @@ class Network:
     noise : array_like, optional
         A power of two of numbers, up to 65,536, of which one, drawn anew for each output and step,
         is added to the output. With :meth:`gumbel` actions follow the softmax of the outputs.
-    seed : int
-        Of these draws.
+    seed : int, optional
+        Of these draws, by default 0.
     """
 
     weights: Sequence[npt.ArrayLike]
     biases: Sequence[npt.ArrayLike]
     noise: npt.ArrayLike | None = None
-    seed: int = 0
+    seed: int | None = None
 
     @staticmethod
     def gumbel(bits: int = 16) -> npt.NDArray[np.float32]:
@@ -89,6 +91,8 @@ class Network:
 
     def _parts(self) -> tuple[list[int], list[npt.NDArray[np.float32]], npt.NDArray[np.float32]]:
         """Sizes of the layers, weights and biases in turn, and the noise."""
+        if self.seed is not None and self.noise is None:
+            raise ValueError(f"seed={self.seed}: it goes with noise, and there is none")
         numbers: list[npt.NDArray[np.float32]] = []
         sizes: list[int] = []
         for w, b in zip(self.weights, self.biases, strict=True):
@@ -110,15 +114,21 @@ class Network:
             np.asarray([] if self.noise is None else self.noise, dtype=np.float32),
         )
 
-    def save(self, file: str) -> None:
-        """Write an archive that ``lockstep rollout --env NAME --policy FILE`` reads."""
+    def save(self, file: str | os.PathLike[str]) -> None:
+        """Write an archive that ``lockstep rollout --env NAME --policy FILE`` reads.
+
+        It appears whole or not at all; ``.npz`` is added to a name that does not end so.
+        """
         _, numbers, noise = self._parts()
         arrays: dict[str, Any] = {
             f"{'bias' if i % 2 else 'weights'}{i // 2}": x for i, x in enumerate(numbers)
         }
         if noise.size:
-            arrays |= {"noise": noise, "seed": np.array([self.seed], np.uint64)}
-        np.savez(file, **arrays)
+            arrays |= {"noise": noise, "seed": np.array([self.seed or 0], np.uint64)}
+        name = os.fspath(file)
+        name = name if name.endswith(".npz") else f"{name}.npz"
+        with whole(name) as part, open(part, "wb") as f:
+            np.savez(f, **arrays)
 
 
 @dataclass(frozen=True)
@@ -247,6 +257,9 @@ class _Core:
         """A reset's bounds that ``options`` replace."""
         if not options:
             return {}
+        known = ("x_init", "y_init") if self.name == "Pendulum-v1" else ("low", "high")
+        for key in options.keys() - known:
+            raise ValueError(f"options[{key!r:.60}]: {self.name} has {known[0]!r} and {known[1]!r}")
         if self.name == "Pendulum-v1":
             high = [
                 float(options.get("x_init", self.high[0])),
@@ -323,7 +336,7 @@ class _Core:
             raise RuntimeError("the library did not take the step")
         return out
 
-    def run(self, steps: int, policy: Any, seed: int, record: Sequence[str]) -> Rollout:
+    def run(self, steps: int, policy: Any, seed: int | None, record: Sequence[str]) -> Rollout:
         """Run steps in one call."""
         steps = operator.index(steps)
         d, s, n = self.observations.shape[0], self.values, self.num
@@ -380,7 +393,9 @@ class _Core:
             }
         )
 
-    def run_there(self, steps: int, policy: Any, seed: int, record: Sequence[str]) -> Rollout:
+    def run_there(
+        self, steps: int, policy: Any, seed: int | None, record: Sequence[str]
+    ) -> Rollout:
         """Run steps whose record stays on the GPU."""
         if self.place is None:
             raise ValueError(
@@ -394,6 +409,7 @@ class _Core:
         request: dict[str, Any] = {}
         numbers, held = np.empty(0), None
         if on_device(policy):
+            check_seed(policy, seed)
             address, held = self.place.address(
                 policy, "policy", (steps, n), self.handle, dtype=kind
             )
@@ -431,19 +447,21 @@ class _Core:
         return Rollout(**arrays)
 
     def _chosen(
-        self, policy: Any, seed: int, steps: int, kind: Any
+        self, policy: Any, seed: int | None, steps: int, kind: Any
     ) -> tuple[dict[str, Any], npt.NDArray[Any]]:
         """What a policy is in a request, and the numbers that go with it."""
+        check_seed(policy, seed)
         if isinstance(policy, Network):
             sizes, numbers, noise = policy._parts()
             flat = np.concatenate([x.reshape(-1) for x in [*numbers, noise]])
-            return {"sizes": sizes, "noise": noise.size, "seed": operator.index(policy.seed)}, flat
+            draws = 0 if policy.seed is None else operator.index(policy.seed)
+            return {"sizes": sizes, "noise": noise.size, "seed": draws}, flat
         if isinstance(policy, str):
             if policy != "random":
                 raise ValueError(
                     f"policy: {policy!r:.60}: want 'random', a table of actions, or a Network"
                 )
-            return {"uniform": operator.index(seed)}, np.empty(0)
+            return {"uniform": 0 if seed is None else operator.index(seed)}, np.empty(0)
         table = np.asarray(policy)
         if table.ndim and not self.discrete and table.shape[-1:] == (1,) and table.ndim == 3:
             table = table[..., 0]
@@ -537,6 +555,13 @@ class _Core:
             torque = np.clip(self.actions[i], -twin.max_torque, twin.max_torque)
             twin.last_u = torque if self.acted[i] else None
         return twin.render()
+
+
+def check_seed(policy: Any, seed: int | None) -> None:
+    """Refuse a run's seed with a policy that draws nothing by it."""
+    if seed is not None and not isinstance(policy, str):
+        own = ": a Network has its own" if isinstance(policy, Network) else ""
+        raise ValueError(f'seed={seed}: it goes with policy="random"{own}')
 
 
 class _Fixed(_native.Uncopied):
@@ -827,7 +852,7 @@ class VectorEnv(
         self,
         steps: int,
         policy: Any = "random",
-        seed: int = 0,
+        seed: int | None = None,
         record: Sequence[str] = ("observations", "actions", "rewards", "terminated", "truncated"),
         device: bool = False,
     ) -> Rollout:
@@ -839,8 +864,8 @@ class VectorEnv(
             How many.
         policy : "random", array_like or Network
             Uniform actions; or a table of actions, (steps,) or (steps, N); or a network.
-        seed : int
-            Of ``"random"``.
+        seed : int, optional
+            Of ``"random"``, with which alone it goes, by default 0.
         record : sequence of str
             What is returned of each step: ``states``, ``rewards``, ``observations``,
             ``final_observations`` (with SameStep), ``actions``, ``terminated``, ``truncated``.

@@ -126,7 +126,7 @@ def compare(
     routes: Routes | None = None,
     inexact: bool = False,
     budget: int = 0,
-    gains: npt.ArrayLike = (DEFAULT_GAINS, SATURATING_GAINS),
+    gains: npt.ArrayLike | None = None,
     name: str = "mine",
 ) -> Comparison:
     """Hold a simulator, or a trace of one, to an engine.
@@ -143,9 +143,10 @@ def compare(
         and tokens where that explains it.
     budget : int
         How many explained tokens an inexact comparison excuses.
-    gains : array_like
+    gains : array_like, optional
         P, I, D of the PID controller that drives, shape (3,), or of several, (K, 3). By default the
-        challenge's, and some that reach every bound of the simulator, both ways.
+        challenge's, and some that reach every bound of the simulator, both ways. A trace was driven
+        by those that it names, and each that is given must be one of them.
     name : str
         What it is called in the report.
 
@@ -159,6 +160,8 @@ def compare(
         routes = Simulator(engine="reference", model="own").load("own", limit=3)
     specify_routes(routes)
     simulator = routes.simulator
+    chosen = gains is not None
+    gains = (DEFAULT_GAINS, SATURATING_GAINS) if gains is None else gains
     drivers = np.atleast_2d(np.asarray(gains, dtype=np.float64))
     if (
         drivers.ndim != 2
@@ -199,6 +202,7 @@ def compare(
             mine=name,
             **specify_routes(routes),
             controllers=[{"kind": "pid", "gains": driver} for driver in drivers.tolist()],
+            chosen=chosen and isinstance(mine, (str, os.PathLike)),
             inexact=inexact,
             budget=budget,
         )

@@ -243,7 +243,7 @@ class Result:
             The file, which appears whole or not at all.
         """
         table = self._table()
-        with _whole(path) as part, open(part, "w", newline="", encoding="utf-8") as f:
+        with whole(path) as part, open(part, "w", newline="", encoding="utf-8") as f:
             rows = csv.writer(f)
             rows.writerow(table)
             rows.writerows(
@@ -262,7 +262,7 @@ class Result:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        with _whole(path) as part:
+        with whole(path) as part:
             pq.write_table(pa.table(self._table()), part)
 
     def plot(self) -> Any:
@@ -284,7 +284,7 @@ class Result:
 
 
 @contextlib.contextmanager
-def _whole(path: str | os.PathLike[str]) -> Iterator[str]:
+def whole(path: str | os.PathLike[str]) -> Iterator[str]:
     """A name to write to, of what becomes the file when it is whole."""
     part = f"{os.fspath(path)}.{os.getpid()}.part"
     try:
@@ -450,9 +450,11 @@ class Simulator(_native.Uncopied):
         seed_prefix : str
             The folder in the path that seeds a route's random draws, ``<seed_prefix>/<file name>``.
         strict : bool
-            Whether a file that is no route is an error; else it is left out.
+            Whether a file that is no route is an error; else it is left out. A DataFrame that is
+            none always is an error.
         cache : bool
-            Keep what was parsed in the user's cache folder.
+            Keep what was parsed in the user's cache folder. Where that cannot be, a warning says
+            why, and nothing else is different.
 
         Raises
         ------
@@ -464,6 +466,8 @@ class Simulator(_native.Uncopied):
         most = check_limit(limit)
         frames = _frames.named(paths)
         if frames is not None:
+            if not strict:
+                raise ValueError("strict=False: it goes with files, and these are in memory")
             return self._made(dict(list(frames.items())[:limit]), seed_prefix)
         names = check_paths("paths", paths)
         answer = self._handle.long_call(
@@ -474,6 +478,8 @@ class Simulator(_native.Uncopied):
             cache=bool(cache),
             workers=self.workers,
         )
+        for notice in answer["notices"] or []:
+            warnings.warn(notice, stacklevel=2)
         return self._routes(answer, strict)
 
     def _made(self, frames: dict[str, Any], seed_prefix: str) -> Routes:
@@ -653,7 +659,7 @@ class Simulator(_native.Uncopied):
         policy: str | os.PathLike[str] | Network,
         routes: Routes,
         samples: int = 0,
-        seed: int = 0,
+        seed: int | None = None,
         progress: Progress = None,
         device: bool = False,
     ) -> Experience:
@@ -668,9 +674,9 @@ class Simulator(_native.Uncopied):
         samples : int
             Rollouts of each route with sampled actions; 0 is one with the mean action, as in every
             evaluation. All rollouts are held in memory at once.
-        seed : int
-            Of the sampled actions, such as the epoch. A draw depends on seed, rollout and step
-            alone.
+        seed : int, optional
+            Of the sampled actions, such as the epoch, by default 0. A draw depends on seed, rollout
+            and step alone.
         progress : True, tqdm or callable, optional
             A bar of tqdm's, its class, or True for the one that fits; or a function, called with
             how many rollouts have ended, and of how many.
@@ -685,7 +691,10 @@ class Simulator(_native.Uncopied):
         """
         tell = told(progress)
         total = _count(routes) * max(operator.index(samples), 1)
-        if samples < 0 or not 0 <= operator.index(seed) < 2**64:
+        if seed is not None and not samples:
+            raise ValueError(f"seed={seed}: it goes with samples, and there is none")
+        seed = 0 if seed is None else operator.index(seed)
+        if samples < 0 or not 0 <= seed < 2**64:
             raise ValueError(f"samples={samples}, seed={seed}: want 0 or more, and 0 to 2**64-1")
         arrays = 0 if device else 2 * ARRAY_BYTES  # the library's, and those that are returned
         _memory.check(f"samples={samples}: {total:,} rollouts", total * (JOB_BYTES + arrays))

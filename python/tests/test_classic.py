@@ -433,7 +433,7 @@ def test_a_network_that_is_saved(seed, tmp_path, capfd):
         [rng.normal(0, 1, (6, 3)), rng.normal(0, 1, (1, 6))],
         [rng.normal(0, 1, 6), rng.normal(0, 1, 1)],
         None if seed is None else classic.Network.gumbel(3),
-        seed or 0,
+        seed,
     )
     network.save(tmp_path / "policy.npz")
     envs = classic.VectorEnv("Pendulum-v1", 7, numpy1=NUMPY1)

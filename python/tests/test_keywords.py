@@ -63,6 +63,46 @@ def simulators(**more):
     return values
 
 
+def test_what_is_passed_over_is_refused(world):
+    """What a call has no use for beside its other arguments: by name, and nothing is done."""
+    w, sim = world, world.sim
+    frame, weights = w.routes[0], [[1, 0, 0, 1], [0, 1, 0, 0]]
+    network = classic.Network([weights], [[0, 0]])
+    envs = classic.VectorEnv("CartPole-v1", 2)
+    envs.reset(seed=1)
+    pendulum, table = classic.Env("Pendulum-v1"), np.ones(3, np.int64)
+    before = envs.states.copy()
+
+    trace = w.temporary() / "a.trace"
+    writer = lockstep.TraceWriter(trace, _native.call("schema"), engine="mine")
+    writer.end(writer.begin(["a", "pid"]))
+    writer.close()
+
+    def plan(**given):
+        return lambda: lockstep.plan(w.routes, rounds=1, **given)
+
+    for call, message in [
+        (plan(noise="expected", window=5), r'window goes with noise="route", not with "expected"'),
+        (plan(noise="seeded", horizon=24), r'horizon goes with noise="route", not with "seeded"'),
+        (plan(seeds=24), r'seeds goes with noise="seeded", not with "route"'),
+        (plan(noise="expected", seed=1), r'seed goes with noise="seeded", not with "expected"'),
+        (lambda: sim.load([frame], strict=False), "strict=False: it goes with files"),
+        (lambda: sim.collect(w.network, w.routes, seed=0), "seed=0: it goes with samples"),
+        (lambda: w.state.fork([0], "route", [1]), "seeds"),
+        (lambda: lockstep.fetch("model", "main"), 'revision "main": that is of the data'),
+        (lambda: lockstep.compare_traces("a", "b", budget=1), "budget=1: .*inexact=True"),
+        (lambda: lockstep.compare(trace, w.routes, gains=(1, 0, 0)), "gains: .* is of pid_1_0_0"),
+        (lambda: envs.run(3, table, seed=0), 'seed=0: it goes with policy="random"$'),
+        (lambda: envs.run(3, network, seed=1), "seed=1: .*: a Network has its own"),
+        (lambda: envs.run(3, classic.Network([weights], [[0, 0]], seed=0)), "seed=0: .*noise"),
+        (lambda: envs.reset(options={"x_init": 1}), "options.'x_init'.: CartPole-v1 has 'low'"),
+        (lambda: pendulum.reset(options={"low": 1}), "options.'low'.: Pendulum-v1 has 'x_init'"),
+    ]:
+        with pytest.raises((ValueError, lockstep.SimulationError), match=message):
+            call()
+    assert (envs.states == before).all()
+
+
 def heard(call, keyword=None, **given):
     """What a call returned, whether it has told how far it is, and what of a keyword was sent."""
     seen, sent, arguments = [], [], _native._arguments
@@ -315,8 +355,9 @@ def search_calls(w):
         t = lockstep.tune(**given)
         return t.controller, t.history
 
-    def plan(**given):
-        return lockstep.plan(**{"rounds": 1, "window": 2, "horizon": 2} | given)
+    def plan(noise="route", **given):
+        few = {"window": 2, "horizon": 2} if noise == "route" else {}
+        return lockstep.plan(**{"rounds": 1, "noise": noise} | few | given)
 
     def compare(mine=None, **given):
         c = lockstep.compare(Mine(0.1) if mine is None else mine, **given)

@@ -313,8 +313,27 @@ def test_traces_of_any_simulator(tmp_path):
         lockstep.compare_traces(want, tmp_path / "nowhere.trace")
     writer = lockstep.TraceWriter(tmp_path / "bad.trace", FALL)
     rollout = writer.begin(["1"])
-    with pytest.raises(ValueError, match="no stage 'farce', want one of force, place"):
-        writer.step(rollout, 0, farce=1.0)
+    counts = {"name": "count", "type": "int32"}
+    writer.stages["count"] = 2, counts
+    for refused, message in [
+        ({"farce": 1.0}, "step 0: no stage 'farce', want one of force, place"),
+        ({"count": -(2**31) - 1}, r"count is int64, and int32 does not hold it: \[-2147483649"),
+        ({"count": 2**32 + 1}, "count is int64, and int32 does not hold it"),
+        ({"count": np.uint64(2**64 - 1)}, "count is uint64, and int32 does not hold it"),
+        ({"force": 0.1}, r"force is float64, and float32 does not hold it: \[0\.1\]"),
+        ({"force": 2**24 + 1}, "force is int64, and float32 does not hold it"),
+        ({"place": [2**53 + 1, 2**53 - 1]}, "place is int64, and float64 does not hold it"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            writer.step(rollout, 0, **refused)
+    writer.step(rollout, 0, force=np.nan, place=[-0.0, np.inf], count=np.int64(2**31 - 1))
+    writer.end(rollout, [1.0])
+    for late in (writer.step, writer.end):
+        with pytest.raises(ValueError, match="rollout 0 has ended"):
+            late(rollout, *([1] if late == writer.step else []))
+        for unknown in (-1, 1):
+            with pytest.raises(ValueError, match=f"no rollout {unknown}: begin returned 0 to 0"):
+                late(unknown, *([1] if late == writer.step else []))
 
 
 def test_bad_input(few, sim, tmp_path):

@@ -1,17 +1,19 @@
 """Whole rollouts: the recordings of Python's program, forms of controllers, bad input."""
 
+import contextlib
 import csv
 import hashlib
 import json
 import math
 import os
 import struct
+import warnings
 
 import lockstep
 import numpy as np
 import pytest
 from conftest import REPOSITORY, write_route
-from lockstep import _frames, _progress
+from lockstep import _frames, _progress, classic
 from lockstep.controllers import distinct
 from lockstep.simulator import count_workers
 
@@ -373,19 +375,47 @@ def test_columns_are_there_once(sim):
     assert not np.shares_memory(routes[1].v_ego, later[0])
 
 
-@pytest.mark.parametrize("way", ["to_csv", "to_parquet"])
-def test_tables_are_whole_or_not_there(way, tmp_path):
+@contextlib.contextmanager
+def full_disk(size):
+    """No file grows beyond a size."""
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("way", ["to_csv", "to_parquet", "save"])
+def test_files_are_whole_or_not_there(way, tmp_path):
     """What cannot be written to its end leaves what was there, and nothing beside it."""
     if way == "to_parquet":
         pytest.importorskip("pyarrow")
     no_text = "\ud800"  # which no encoding has
-    result = lockstep.Result(["a", no_text], ["x"], np.zeros((2, 1, 3)))
-    for file in (tmp_path / "there", tmp_path / "new"):
-        if file.name == "there":
+    written = lockstep.Result(["a", no_text], ["x"], np.zeros((2, 1, 3)))
+    if way == "save":
+        written = classic.Network([np.zeros((1, 1))], [np.zeros(1)], classic.Network.gumbel())
+    for file in (tmp_path / "there.npz", tmp_path / "new.npz"):
+        if file.name == "there.npz":
             file.write_text("before")
-        with pytest.raises(UnicodeEncodeError):
-            getattr(result, way)(file)
-    assert [(f.name, f.read_text()) for f in tmp_path.iterdir()] == [("there", "before")]
+        with full_disk(1 << 16), pytest.raises((UnicodeEncodeError, OSError)):
+            getattr(written, way)(file)
+    assert [(f.name, f.read_text()) for f in tmp_path.iterdir()] == [("there.npz", "before")]
+
+
+def test_a_cache_that_cannot_be_written_is_warned_of(sim, short_routes, tmp_path, monkeypatch):
+    (tmp_path / "lockstep").write_text("no folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with lockstep.Simulator(engine="reference", model=sim.model) as own:  # it reads what is set
+        with pytest.warns(UserWarning, match="route cache: .*lockstep") as seen:
+            routes = own.load(short_routes.files)
+        assert len(seen) == 1
+        assert seen[0].filename == __file__
+        assert routes.names == short_routes.names
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            own.load(short_routes.files, cache=False)
 
 
 def test_controllers_of_the_challenge_s_folder_are_named(sim, short_routes, tmp_path, monkeypatch):

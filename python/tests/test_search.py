@@ -88,7 +88,9 @@ def test_searches_are_those_of_the_commands(sim, short_routes, tmp_path, capfd, 
 
     start = "pidff_0.1_0.2_0_0_0_0_0_0_0_0"
     for noise in ("route", "seeded", "expected"):
-        how = {"rounds": 1, "window": 3, "horizon": 4, "seeds": 3, "seed": 6}
+        how = {"rounds": 1} | {
+            "route": {"window": 3, "horizon": 4}, "seeded": {"seeds": 3, "seed": 6}, "expected": {},
+        }[noise]  # fmt: skip
         given = [word for name, x in how.items() for word in (f"--{name}", str(x))]
         assert command.main(["plan", *simulator, "--from", start, "--noise", noise, *given,
                              "--table", "plan.json"]) == 0  # fmt: skip

@@ -400,7 +400,7 @@ def test_bounds_of_seeds(sim, short_routes, tmp_path):
         (lambda seed: begin.fork([0], "seeded", [seed]), 2**32 - 1),
         (lambda seed: sim.collect(network, route, 1, seed=seed), 2**64 - 1),
         (lambda seed: lockstep.tune(route, "pid", 8, 1, seed=seed), 2**64 - 1),
-        (lambda seed: lockstep.plan(route, noise="expected", rounds=1, seed=seed), 2**64 - 1),
+        (lambda seed: lockstep.plan(route, "pid", "seeded", 1, seeds=1, seed=seed), 2**64 - 1),
         (lambda seed: lockstep.generate(tmp_path / str(seed), 1, seed), 2**64 - 1),
         (lambda seed: envs.run(1, seed=seed), 2**64 - 1),
         (lambda seed: envs.run(1, perceptron([[[0.0] * 4] * 2], [[0, 0]], [1], seed)), 2**64 - 1),

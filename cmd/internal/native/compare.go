@@ -5,6 +5,8 @@ package native
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	"lockstep"
 	"lockstep/cmd/internal/report"
@@ -25,6 +27,7 @@ type compareRequest struct {
 	Routes      int64
 	Positions   []int
 	Controllers []controllerSpec
+	Chosen      bool // so that the trace must have a rollout of each controller
 	Inexact     bool
 	Budget      int
 }
@@ -75,6 +78,7 @@ func compare(t *task, s *simulator, q compareRequest, _ []byte) (any, error) {
 		defer done()
 		policies[policy.String()] = policy
 	}
+	unused := maps.Clone(policies)
 	named := map[string][]*lockstep.Route{} // several may have one name: they come in their order
 	for _, route := range picked {
 		named[route.Name] = append(named[route.Name], route)
@@ -95,6 +99,12 @@ func compare(t *task, s *simulator, q compareRequest, _ []byte) (any, error) {
 			}
 		}
 		jobs = append(jobs, lockstep.Job{Route: route, Policy: policy})
+		delete(unused, r.Key[1])
+	}
+	for _, name := range slices.Sorted(maps.Keys(unused)) {
+		if q.Chosen {
+			return nil, usagef("gains: no rollout of %s is of %s", q.Trace, name)
+		}
 	}
 	c := &verdict.Comparison{Kind: "diff", Want: s.Name(), Got: q.Mine}
 	options := parity.CompareOptions{Inexact: q.Inexact, Budget: parity.Budget{Flips: q.Budget}}

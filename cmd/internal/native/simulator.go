@@ -183,6 +183,8 @@ type loadAnswer struct {
 	Files  []string  `json:"files"`
 	Rows   []int     `json:"rows"`
 	Failed []failure `json:"failed"`
+
+	Notices []string `json:"notices"` // of what is no error
 }
 
 func load(t *task, s *simulator, q loadRequest, _ []byte) (any, error) {
@@ -208,8 +210,11 @@ func load(t *task, s *simulator, q loadRequest, _ []byte) (any, error) {
 		cache.UseDefault()
 	}
 	begin := time.Now()
-	loaded, errs, _ := cache.Load(t, files)
+	loaded, errs, stats := cache.Load(t, files)
 	answer := loadAnswer{Names: []string{}, Files: []string{}, Rows: []int{}, Failed: []failure{}}
+	if stats.Problem != nil {
+		answer.Notices = []string{stats.Problem.Error()}
+	}
 	var all routes
 	for i, r := range loaded {
 		if errs[i] != nil {

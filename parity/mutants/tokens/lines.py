@@ -1,6 +1,6 @@
 """A plugin of pytest: which lines of a package each test executes, and how long it takes.
 
-Written to a file of LOCKSTEP_LINES, of the package LOCKSTEP_LINES_OF. What is executed outside of
+Written to the file --lines, of the package LOCKSTEP_LINES_OF. What is executed outside of
 any test, or by a fixture, which tests may share, is all tests'. What a child process executes is
 not seen.
 """
@@ -49,10 +49,18 @@ def pytest_runtest_protocol(item):
     seconds[item.nodeid] += time.monotonic() - begun
 
 
-def pytest_sessionfinish(session):
+def pytest_addoption(parser):
+    parser.addoption("--lines", required=True)
+
+
+def pytest_sessionfinish(session, exitstatus):
+    if exitstatus:
+        return  # of what fails nothing is known
     tests = {test: {"seconds": s, "lines": sorted(lines[test])} for test, s in seconds.items()}
-    with open(os.path.join(os.environ["LOCKSTEP_LINES"], f"{os.getpid()}.json"), "w") as out:
+    file = session.config.getoption("--lines")
+    with open(f"{file}.part", "w") as out:
         json.dump({"all": sorted(lines[ALL]), "tests": tests}, out)
+    os.replace(f"{file}.part", file)
 
 
 threading.settrace(entered)

@@ -9,11 +9,11 @@ those judge that execute its line, as a first run of all has recorded, the quick
 from __future__ import annotations
 
 import ast
+import hashlib
 import importlib.util
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -149,28 +149,42 @@ def statement(tree: ast.AST, line: int) -> range:
     return least
 
 
+def digest(files: list[Path]) -> str:
+    """What tells one state of some files from another."""
+    whole = hashlib.sha256()
+    for file in sorted(files):
+        if file.is_file():
+            whole.update(f"{file.name} {file.stat().st_size}\n".encode() + file.read_bytes())
+    return whole.hexdigest()[:16]
+
+
 class Recorded:
-    """Which lines tests execute, and how long they take."""
+    """Which lines tests execute, and how long they take: in a folder, until something changes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._runs: list[dict[str, Any]] = []
+        self._runs: dict[str, dict[str, Any]] = {}
+        folder.mkdir(parents=True, exist_ok=True)
 
-    def runs(self) -> list[dict[str, Any]]:
-        """What each file of tests has recorded."""
-        if not self._runs:
-            self._runs = [json.loads(f.read_text()) for f in self.folder.iterdir()]
-        return self._runs
+    def file(self, name: str) -> Path:
+        """Where a file of tests records."""
+        return self.folder / f"{name}.json"
+
+    def runs(self, names: list[str]) -> Iterator[dict[str, Any]]:
+        """What files of tests have recorded."""
+        for name in names:
+            if name not in self._runs:
+                self._runs[name] = json.loads(self.file(name).read_text())
+            yield self._runs[name]
 
     def judges(self, file: str, lines: range, names: list[str]) -> dict[str, float]:
         """The tests of some files that execute one of a file's lines, and their seconds."""
         found: dict[str, float] = {}
-        for run in self.runs():
+        for name, run in zip(names, self.runs(names), strict=True):
             common_to_all = any(f == file and n in lines for f, n in run["all"])
             for test, told in run["tests"].items():
-                name = Path(test.partition("::")[0]).stem.removeprefix("test_")
                 own = any(f == file and n in lines for f, n in told["lines"])
-                if name in names and (common_to_all or own or name in UNSEEN):
+                if common_to_all or own or name in UNSEEN:
                     found[test] = told["seconds"]
         return dict(sorted(found.items(), key=lambda one: one[1]))
 
@@ -192,9 +206,10 @@ def main() -> None:
     library = next(Path(installed.origin).parent.glob("liblockstep.*"))
     (tree / PACKAGE / library.name).symlink_to(library)
 
-    recorded = Recorded(Path(tempfile.mkdtemp(prefix="lockstep-lines-")))
     trees = {f"{PACKAGE}/{n}": ast.parse((tree / PACKAGE / n).read_text()) for n in TESTS}
     given = {file: (tree / file).read_text() for file in trees}
+    sources = [*tree.glob(f"{PACKAGE}/*.py"), *tree.glob("python/tests/*"), library]
+    recorded = Recorded(common.ROOT / "build/lines" / digest(sources))
 
     def plant(_: int, m: common.Mutant | None) -> Mapping[str, str]:
         for file, text in given.items():
@@ -204,10 +219,7 @@ def main() -> None:
             (tree / m.file).write_text(everything[m])
             return more
         more["PYTHONPATH"] += os.pathsep + str(tree / "parity/mutants/tokens")
-        return more | {
-            "LOCKSTEP_LINES": str(recorded.folder),
-            "LOCKSTEP_LINES_OF": str(tree / PACKAGE),
-        }
+        return more | {"LOCKSTEP_LINES_OF": str(tree / PACKAGE)}
 
     pytest = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
     files = {Path(m.file).name for m in chosen}
@@ -216,7 +228,12 @@ def main() -> None:
     def judges(m: common.Mutant | None) -> list[tuple[str, list[str]]]:
         if m is None:
             names = dict.fromkeys(n for name in TESTS if name in files for n in TESTS[name])
-            return [("", [*pytest, "-p", "lines", f"python/tests/test_{n}.py"]) for n in names]
+            how = [*pytest, "-p", "lines", "--lines"]
+            return [
+                ("", [*how, str(recorded.file(n)), f"python/tests/test_{n}.py"])
+                for n in names
+                if not recorded.file(n).exists()
+            ]
         name = Path(m.file).name
         found = recorded.judges(name, statement(trees[m.file], m.line), TESTS[name])
         commands = []
