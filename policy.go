@@ -93,11 +93,20 @@ var kinds = [...]KindInfo{
 	KindTable:   {Name: "table", File: ".json"},
 }
 
-// Kinds are all kinds of native policies, in the order of their numbers.
-func Kinds() []KindInfo { return slices.Clone(kinds[:]) }
+// Kinds are all kinds of native policies, in the order of their numbers. They are the caller's own.
+func Kinds() (all []KindInfo) {
+	for k := range kinds {
+		all = append(all, Kind(k).Info())
+	}
+	return all
+}
 
-// Info is the kind's row.
-func (k Kind) Info() KindInfo { return kinds[k] }
+// Info is the kind's row, the caller's own.
+func (k Kind) Info() KindInfo {
+	info := kinds[k]
+	info.Gains, info.Memory = slices.Clone(info.Gains), slices.Clone(info.Memory)
+	return info
+}
 
 // GainNames are the names of the kind's gains, in order.
 func (k KindInfo) GainNames() (names []string) {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"lockstep/internal/simtest"
 )
 
 // A checked case is what is refused with a message that has some words in it, or is taken.
@@ -43,9 +45,22 @@ func TestMake(t *testing.T) {
 	}
 	const cart, shared, car = "CartPole-v1", "CartPoleVectorEnv", "MountainCar-v0"
 	var names []string
-	for i, e := range Environments() {
+	for _, e := range Environments() {
 		names = append(names, e.Name)
-		Environments()[i].Name = "mine" // of a copy
+		// Who writes to what was handed out writes to what is his own.
+		found, err := Find(e.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := fmt.Sprintf("%+v", Environments())
+		made, _ := Make(e.Name, 1, nil)
+		for _, of := range []any{Environments(), found, made} {
+			blanked := simtest.Blank(of)
+			if after := fmt.Sprintf("%+v", Environments()); blanked < 10 || after != before {
+				t.Errorf("%s: %d blanked in %T: there is %s, was %s", e.Name, blanked, of, after,
+					before)
+			}
+		}
 		if k, err := Make(e.Name, 1, nil); err != nil || k.Name != e.Name {
 			t.Errorf("%s is made as %s: %v", e.Name, k.Name, err)
 		}

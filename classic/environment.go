@@ -86,17 +86,29 @@ var environments = []Environment{
 	},
 }
 
-// Environments are all of them, in Gymnasium's order.
-func Environments() []Environment { return slices.Clone(environments) }
+// Environments are all of them, in Gymnasium's order. They are the caller's own.
+func Environments() (all []Environment) {
+	for i := range environments {
+		all = append(all, *environments[i].clone())
+	}
+	return all
+}
+
+func (e *Environment) clone() *Environment {
+	own := *e
+	own.State, own.Observation = slices.Clone(e.State), slices.Clone(e.Observation)
+	own.Low, own.High = slices.Clone(e.Low), slices.Clone(e.High)
+	return &own
+}
 
 func fill(n int, x float64) []float64 { return slices.Repeat([]float64{x}, n) }
 
-// Find returns the environment of that name.
+// Find returns the environment of that name, the caller's own.
 func Find(name string) (*Environment, error) {
 	var names []string
 	for i := range environments {
 		if environments[i].Name == name {
-			return &environments[i], nil
+			return environments[i].clone(), nil
 		}
 		names = append(names, environments[i].Name)
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"unicode/utf8"
 
 	"lockstep"
 	"lockstep/internal/plain"
@@ -35,14 +36,26 @@ type rollout struct {
 	Err     string `json:"error,omitempty"`
 }
 
-// Marshal writes a snapshot down; all bits are kept. A route's name that is no UTF-8 is refused.
+// Marshal writes a snapshot down; all bits are kept. A text that is no UTF-8, such as a route's
+// name, is refused.
 func Marshal(s *lockstep.Snapshot) ([]byte, error) {
 	h := header{Version: version, Profile: s.Profile, Model: s.Model, Step: s.Step}
+	if !utf8.ValidString(s.Model) {
+		return nil, fmt.Errorf("the network's hash %.60q is no UTF-8", s.Model)
+	}
 	var numbers []byte
 	for i := range s.Rollouts {
 		r := &s.Rollouts[i]
 		if err := plain.Kept("route", r.Route); err != nil {
 			return nil, err
+		}
+		for what, text := range map[string]string{"hash": r.RouteSHA256, "error": r.Err} {
+			if !utf8.ValidString(text) {
+				return nil, fmt.Errorf(
+					"route %s: its %s %.60q is no UTF-8, and would be read as another", r.Route,
+					what, text,
+				)
+			}
 		}
 		lengths := [3]int{len(r.Lataccel), len(r.Action), len(r.Policy)}
 		h.Rollouts = append(h.Rollouts, rollout{r.Route, r.RouteSHA256, lengths, r.Err})

@@ -45,6 +45,18 @@ func TestBytes(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(read, s) || !math.Signbit(read.Rollouts[0].Lataccel[3]) {
 		t.Fatalf("reads back as %+v, %v", read, err)
 	}
+	last := &s.Rollouts[1]
+	for _, text := range []*string{&s.Model, &last.Route, &last.RouteSHA256, &last.Err} {
+		before := *text
+		*text = before + "\xff"
+		if got, err := snapshotfile.Marshal(s); err == nil {
+			back, _ := snapshotfile.Unmarshal(got)
+			t.Errorf("%q is written, and reads back in %+v", *text, back)
+		} else if !strings.Contains(err.Error(), `\xff" is no UTF-8`) {
+			t.Errorf("%q: %v", *text, err)
+		}
+		*text = before
+	}
 	for i := range data {
 		damaged := append([]byte(nil), data...)
 		damaged[i] ^= 1

@@ -81,6 +81,20 @@ func TestAnswers(t *testing.T) {
 	if len(kept(t)) != 1 || newKey(python).read() == nil || Find(t.Context(), python) != f {
 		t.Errorf("kept: %q, and %p is found again, want %p", kept(t), Find(t.Context(), python), f)
 	}
+	// By one name there is another in another folder, and where PATH or LOCKSTEP_PYTHON is another.
+	other := replies(t, "expC")
+	other.Python = "9.9"
+	second := fakePython(t, strings.Join(other.lines(t, watched), ""), "exit 0")
+	for at, want := range map[string]string{python: r.Python, second: other.Python} {
+		t.Chdir(filepath.Dir(at))
+		t.Setenv("LOCKSTEP_PYTHON", "./python")
+		for _, name := range []string{"./python", ""} {
+			if f := Find(t.Context(), name); f.Python != at || f.Version != want {
+				t.Errorf("%q in %s is %s of version %s, want %s", name, filepath.Dir(at), f.Python,
+					f.Version, want)
+			}
+		}
+	}
 	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}

@@ -68,29 +68,47 @@ func Choose(
 }
 
 var (
-	memory = map[string]*Found{} // by the Python that was named
+	memory = map[place]*Found{}
 	lock   sync.Mutex
 )
 
+// A place is what the arithmetic of a Python depends on: its file, and what its key is of; of a
+// script, which may run another in each folder, the folder.
+type place struct {
+	path, folder string
+	key          key
+}
+
 // Find is the arithmetic of a Python, that which runs controllers if none is named. A process
-// finds it once.
+// finds it once, unless the name is another Python's by now.
 func Find(ctx context.Context, python string) *Found {
 	lock.Lock()
 	defer lock.Unlock()
-	if f := memory[python]; f != nil {
+	path, err := lookUp(python)
+	if err != nil {
+		return unasked(err)
+	}
+	at := place{path: path, key: newKey(path)}
+	if isScript(path) {
+		at.folder, _ = os.Getwd()
+	}
+	if f := memory[at]; f != nil {
 		return f
 	}
-	f := find(ctx, python)
+	f := find(ctx, path)
 	if ctx.Err() == nil {
-		memory[python] = f
+		memory[at] = f
 	}
 	return f
 }
 
+// unasked is what is found where no Python can be asked.
+func unasked(err error) *Found { return &Found{Profile: assumed(), Unasked: err.Error()} }
+
 func find(ctx context.Context, python string) *Found {
 	path, err := interpreter(ctx, python)
 	if err != nil {
-		return &Found{Profile: assumed(), Unasked: err.Error()}
+		return unasked(err)
 	}
 	key := newKey(path)
 	if f := key.read(); f != nil {
@@ -365,14 +383,18 @@ func (f *Found) versions(probe string) string {
 // packages are those that decide on the arithmetic.
 var packages = []string{"numpy", "pandas", "onnxruntime"}
 
+// lookUp is the path of a Python, or of a script in its place.
+func lookUp(python string) (path string, err error) {
+	if python == "" {
+		return pycontroller.FindPython()
+	}
+	return pycontroller.LookUp(python)
+}
+
 // interpreter is the path of the Python that is asked. A script in its place, as pyenv's,
 // is asked which one it runs, which may be another one in each folder.
 func interpreter(ctx context.Context, python string) (path string, err error) {
-	if python == "" {
-		path, err = pycontroller.FindPython()
-	} else {
-		path, err = pycontroller.LookUp(python)
-	}
+	path, err = lookUp(python)
 	if err != nil || !isScript(path) {
 		return path, err
 	}
