@@ -506,7 +506,7 @@ type full struct {
 
 func (f full) Allocate(bytes int64) (driver.Pointer, error) {
 	if *f.lacks == "Allocate" {
-		return 0, driver.ErrOutOfMemory
+		return 0, fmt.Errorf("%d bytes: %w", bytes, driver.ErrOutOfMemory)
 	}
 	return f.Device.Allocate(bytes)
 }
@@ -560,7 +560,8 @@ func TestMemoryOut(t *testing.T) {
 		t.Errorf("with memory again: %d steps of both, %v; want 8", v.Totals().Steps, err)
 	}
 	lacks = "Download"
-	if err := run(1); !errors.Is(err, driver.ErrOutOfMemory) {
+	err = v.Run(t.Context(), classic.Policy{Uniform: &key}, 1, nil)
+	if !errors.Is(err, driver.ErrOutOfMemory) {
 		t.Errorf("without memory for what comes down: %v, want %v", err, driver.ErrOutOfMemory)
 	}
 	lacks = ""
