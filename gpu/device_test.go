@@ -3,6 +3,7 @@ package gpu
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -14,13 +15,18 @@ import (
 	"lockstep/gpu/internal/driver/emulated"
 )
 
-// TestLayout refuses modules of another interface.
-func TestLayout(t *testing.T) {
-	const weights = 7
-	good := []int64{
+// goodLayout is what a module says of kernels for blocks of 1 and 2 routes.
+func goodLayout(weights int64) []int64 {
+	return []int64{
 		interfaceVersion, 16, 8 * 20, 40, 24, 48 + 160 + 320 + 8192 + 8192 + 4096 + 8 + 8, 38 * 8,
 		8 * 69, 8 * 17, weights, 256, 2, 1, 1000, 2, 2000, 0, 0, 3, 2, 10, 3, 0, 0, 0, 0,
 	}
+}
+
+// TestLayout refuses modules of another interface.
+func TestLayout(t *testing.T) {
+	const weights = 7
+	good := goodLayout(weights)
 	if l, err := readLayout(good, weights); err != nil || l.maxThreads != 256 ||
 		!slices.Equal(l.variants, []variant{{1, 1000}, {2, 2000}}) {
 		t.Fatalf("%+v, %v", l, err)
@@ -87,6 +93,272 @@ func TestOtherInterface(t *testing.T) {
 	}})
 	if !contains(err, "the size of Launch is 312 in the module and 304 in this program") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// hollow is a device that computes nothing. Of its calls the one with the number fails does.
+type hollow struct {
+	driver.Device
+	calls, fails int
+	next         driver.Pointer
+	left         time.Duration // to the end of the context of the last Synchronize
+	info         driver.Info
+	launched     []string // of each launch: kernel, blocks, threads, shared memory, and jobs
+}
+
+func newHollow() *hollow {
+	return &hollow{fails: -1, next: 1 << 20, info: driver.Info{
+		Name: "hollow", Multiprocessors: 2, SharedPerBlock: 4000,
+	}}
+}
+
+func (h *hollow) call() error {
+	if h.calls++; h.calls-1 == h.fails {
+		return errPlanted
+	}
+	return nil
+}
+
+func (h *hollow) FreeMemory() (int64, error) { return 1 << 30, h.call() }
+
+func (h *hollow) Allocate(bytes int64) (driver.Pointer, error) {
+	at := h.next
+	h.next += driver.Pointer(bytes)
+	return at, h.call()
+}
+
+func (h *hollow) HostMemory(bytes int64) ([]byte, error) { return make([]byte, bytes), h.call() }
+
+func (h *hollow) Symbol(string) (driver.Pointer, int64, error) {
+	return 1, int64(8 * len(goodLayout(7))), h.call()
+}
+
+func (h *hollow) Download(to []byte, from driver.Pointer) error {
+	if from == 1 {
+		copy(to, viewBytes(goodLayout(7)))
+	}
+	return h.call()
+}
+
+func (h *hollow) Launch(kernel string, blocks, threads, shared int, argument []byte) error {
+	jobs := ""
+	if len(argument) == len(viewBytes([]launchBlock{{}})) {
+		k := view[launchBlock](argument, 1)[0]
+		jobs = fmt.Sprintf(", jobs %d to %d", k.FirstJob, k.Jobs)
+	}
+	h.launched = append(h.launched, fmt.Sprintf("%s: %d blocks of %d, %d bytes%s", kernel, blocks,
+		threads, shared, jobs))
+	return h.call()
+}
+
+func (h *hollow) Synchronize(ctx context.Context) error {
+	if end, ok := ctx.Deadline(); ok {
+		h.left = time.Until(end)
+	}
+	return h.call()
+}
+
+func (h *hollow) Upload(driver.Pointer, []byte) error              { return h.call() }
+func (h *hollow) Copy(driver.Pointer, driver.Pointer, int64) error { return h.call() }
+func (h *hollow) Fill(driver.Pointer, byte, int64) error           { return h.call() }
+func (h *hollow) Follow(uintptr) error                             { return h.call() }
+func (h *hollow) Precede(uintptr) error                            { return h.call() }
+func (h *hollow) Release(driver.Pointer) error                     { return nil }
+func (h *hollow) ReleaseHost([]byte) error                         { return nil }
+func (h *hollow) Info() driver.Info                                { return h.info }
+func (h *hollow) Close() error                                     { return nil }
+
+// onHollow is a simulator on such devices.
+func onHollow(open func() (driver.Device, error)) *Simulator {
+	return &Simulator{
+		config:  Config{Threads: 64, Open: open},
+		turn:    make(chan struct{}, 1),
+		weights: make([]float32, 7),
+	}
+}
+
+// TestLost has each call of a device fail, one at a time, whatever a simulator is asked for: that
+// error is heard, what was on the device is lost, and the device is opened once more.
+func TestLost(t *testing.T) {
+	failed := 0
+	for n := 0; ; n++ {
+		opened, first := 0, newHollow()
+		first.fails = n
+		s := onHollow(func() (driver.Device, error) {
+			if opened++; opened == 1 {
+				return first, nil
+			}
+			return newHollow(), nil
+		})
+		var p lockstep.Stepper
+		err := askEverything(t.Context(), s, &p)
+		if first.calls <= n {
+			if err != nil {
+				t.Errorf("no call fails: %v", err)
+			}
+			break
+		}
+		if failed++; !errors.Is(err, errPlanted) {
+			t.Errorf("call %d fails: %v", n, err)
+		}
+		if _, err := s.Info(); err != nil || opened != 2 {
+			t.Errorf("after call %d has failed: %v, opened %d times", n, err, opened)
+		}
+		if p != nil {
+			if err := errors.Join(p.Step(t.Context(), []float64{0}, []float64{0}),
+				p.Err(0)); err == nil {
+				t.Errorf("after call %d has failed a Stepper goes on", n)
+			}
+			p.Close()
+		}
+	}
+	if failed < 80 {
+		t.Errorf("%d calls", failed)
+	}
+}
+
+// askEverything asks for all that a simulator does with its device, up to the first error. While
+// there is a Stepper on the device, it is p.
+func askEverything(ctx context.Context, s *Simulator, p *lockstep.Stepper) error {
+	route := shorten(routes()[0], 101)
+	plain := []lockstep.Job{{Route: route}}
+	cost := lockstep.Options{Shortcuts: lockstep.CostOnly}
+	driven := []lockstep.Job{{Route: route, Policy: network(8)}}
+	into := make([]float32, lockstep.ObservationSize)
+	simulate := func(limit int64, observe func(*lockstep.Step)) func() error {
+		return func() (err error) {
+			s.config.MemoryLimit = limit
+			for _, r := range s.Simulate(ctx, []lockstep.Job{{
+				Route: route, Policy: lockstep.Zero{}, Observe: observe,
+			}}, cost) {
+				err = errors.Join(err, r.Err)
+			}
+			s.config.MemoryLimit = 0
+			return err
+		}
+	}
+	var q lockstep.DeviceStepper
+	var shot *lockstep.Snapshot
+	one := []float64{0}
+	step := func(p lockstep.Stepper) error { return errors.Join(p.Step(ctx, one, one), p.Err(0)) }
+	var e *lockstep.Experience
+	var x lockstep.DeviceExperience
+	places := []lockstep.Place{{}, {}}
+	for _, f := range []func() error{
+		func() error { _, err := s.Info(); return err },
+		simulate(0, nil), simulate(0, func(*lockstep.Step) {}),
+		simulate(1<<20, func(*lockstep.Step) {}), // in several launches
+		func() (err error) {
+			if *p, err = s.Reset(ctx, plain, cost); err == nil {
+				q = (*p).(lockstep.DeviceStepper)
+			}
+			return err
+		},
+		func() error { return step(q) },
+		func() (err error) { shot, err = q.Snapshot(ctx); return err },
+		func() error {
+			shot.Step = lockstep.ControlStartIdx
+			r := &shot.Rollouts[0]
+			r.Lataccel, r.Action = make([]float64, shot.Step), make([]float64, shot.Step)
+			return q.Restore(ctx, shot)
+		},
+		func() error { return q.Observe(ctx, into) },
+		func() error { _, err := q.ObserveOnDevice(0); return err },
+		func() error { return errors.Join(q.Follow(1), q.Precede(1)) },
+		func() error {
+			f, err := q.Fork(ctx, shot, []int{0}, lockstep.Noise{Kind: lockstep.RouteNoise})
+			if err != nil {
+				return err
+			}
+			return errors.Join(
+				f.Observe(ctx, into), f.Roll(ctx, one, make([]float64, 1), nil), f.Close(),
+			)
+		},
+		func() error { return q.StepOnDevice(1<<20, 0) },
+		func() error { return q.Sync(ctx) },
+		func() error {
+			if err := q.Restore(ctx, shot); err != nil {
+				return err
+			}
+			return q.Roll(ctx, one, make([]float64, 1), nil)
+		},
+		func() error { _, err := q.Results(ctx); return err },
+		func() error { *p = nil; return q.Close() },
+		func() (err error) {
+			if e, err = s.Collect(ctx, driven); err == nil {
+				err = e.Results[0].Err
+			}
+			return err
+		},
+		func() error { return s.Observe(e, nil, into) },
+		func() (err error) {
+			if x, err = s.CollectOnDevice(ctx, driven); err == nil {
+				err = x.Experience().Results[0].Err
+			}
+			return err
+		},
+		func() error { return errors.Join(x.Follow(1), x.Precede(1)) },
+		func() error { return x.Observe(places[:1], 1<<20) },
+		func() error { return x.Observe(places, 1<<20) },
+	} {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestLimit: the time that a device is given grows with its work, is ten times as long where the
+// CPU does it, and is what the configuration says if that says any.
+func TestLimit(t *testing.T) {
+	for _, c := range []struct {
+		info  driver.Info
+		watch time.Duration
+		steps int64
+		want  time.Duration
+	}{
+		{driver.Info{Multiprocessors: 4}, 0, 0, 2 * time.Minute},
+		{driver.Info{Multiprocessors: 4}, 0, 8000, 3 * time.Minute},
+		{driver.Info{}, 0, 8000, 6 * time.Minute},
+		{driver.Info{Multiprocessors: 4, Emulated: true}, 0, 8000, 30 * time.Minute},
+		{driver.Info{Multiprocessors: 4, Emulated: true}, time.Hour, 8000, time.Hour},
+	} {
+		h := newHollow()
+		s := onHollow(nil)
+		s.config.Watchdog = c.watch
+		on := &connection{Ledger: &driver.Ledger{Device: h}, info: c.info}
+		if err := s.synchronize(t.Context(), on, c.steps); err != nil || h.left > c.want ||
+			h.left < c.want-30*time.Second {
+			t.Errorf("%+v, %d steps: %v are left, want %v; %v", c.info, c.steps, h.left, c.want,
+				err)
+		}
+	}
+}
+
+// TestGrid: a launch has as many blocks as hold its jobs, of the kernel for them, and each part
+// begins where the one before ends.
+func TestGrid(t *testing.T) {
+	for _, c := range []struct {
+		parts    []part
+		policies bool
+		want     []string
+	}{
+		{[]part{{variant{2, 1000}, 4}}, false, []string{
+			"lockstep_rollout_r2: 2 blocks of 64, 1000 bytes, jobs 0 to 4"}},
+		{[]part{{variant{2, 1000}, 5}}, true, []string{
+			"lockstep_policy_r2: 3 blocks of 64, 1000 bytes, jobs 0 to 5"}},
+		{[]part{{variant{6, 3000}, 12}, {variant{1, 500}, 3}}, false, []string{
+			"lockstep_rollout_r6: 2 blocks of 64, 3000 bytes, jobs 0 to 12",
+			"lockstep_rollout_r1: 3 blocks of 64, 500 bytes, jobs 12 to 15"}},
+	} {
+		h := newHollow()
+		b := &batch{
+			simulator: onHollow(nil), on: &connection{Ledger: &driver.Ledger{Device: h}},
+			parts: c.parts,
+		}
+		if err := b.launch(c.policies); err != nil || !slices.Equal(h.launched, c.want) {
+			t.Errorf("%+v: %q, %v; want %q", c.parts, h.launched, err, c.want)
+		}
 	}
 }
 

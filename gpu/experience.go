@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,12 +38,12 @@ func (s *Simulator) CollectOnDevice(
 	if err := s.use(ctx, nil, x.allocate); err != nil {
 		return nil, err
 	}
-	s.collect(ctx, e, x)
+	failed := s.collect(ctx, e, x)
 	err = x.use(
 		func(c *connection) error { return s.synchronize(context.WithoutCancel(ctx), c, 0) },
 	)
-	if err != nil {
-		return nil, errors.Join(err, x.Close())
+	if err != nil { // that of the launch by which the device was lost says why
+		return nil, errors.Join(cmp.Or(failed, err), x.Close())
 	}
 	return x, nil
 }

@@ -54,6 +54,7 @@ func (r *run) launches(g *group) {
 	for tasks := g.tasks; len(tasks) > 0 && !r.stopped; {
 		outcomes, err := r.launch(tasks, g.kind)
 		if err != nil {
+			r.failed = err
 			r.failAll(tasks, -1, err)
 			return
 		}

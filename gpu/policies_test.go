@@ -419,16 +419,30 @@ func TestRollLedger(t *testing.T) {
 		[]lockstep.Job{{Route: shorten(routes()[0], 110)}, {Route: shorten(routes()[1], 110)}},
 		lockstep.Options{Shortcuts: lockstep.CostOnly},
 	)
-	through := make([]float64, 2*82)
-	if err := p.Roll(ctx, through, make([]float64, 2), nil); err != nil || p.Index() != 102 {
+	through := make([]float64, 2*80)
+	if err := p.Roll(ctx, through, make([]float64, 2), nil); err != nil || p.Index() != 100 {
 		t.Fatal(err, p.Index())
 	}
+	first, err := p.Snapshot(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	onHost := reset(t, s, []lockstep.Job{
+		{Route: shorten(routes()[0], 110), Observe: func(*lockstep.Step) {}},
+		{Route: shorten(routes()[1], 110)},
+	}, lockstep.Options{Shortcuts: lockstep.CostOnly})
+	if err := onHost.Restore(ctx, first); err != nil {
+		t.Fatal(err)
+	}
+	rolledAlike(t, p, onHost)
 	shot, err := p.Snapshot(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
+	forkObserved(t, p, shot)
 	uploads := map[int]int64{}
-	for _, m := range []int{2, 20} {
+	var costs []float64
+	for _, m := range []int{20, 2} {
 		index := make([]int, m)
 		for k := range index {
 			index[k] = k % 2
@@ -438,7 +452,7 @@ func TestRollLedger(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		costs := make([]float64, m)
+		costs = make([]float64, m)
 		if err := f.Roll(ctx, make([]float64, 2*m), costs, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -462,7 +476,75 @@ func TestRollLedger(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	onward := rolledAlike(t, p, onHost)
+	if err := simtest.Same("costs of candidates against those of their origins", costs,
+		onward); err != nil {
+		t.Error(err)
+	}
 	if more := uploads[20] - uploads[2]; more > 18*(200+3*8) {
 		t.Errorf("18 candidates more upload %d bytes: snapshots or draws go up with each", more)
+	}
+}
+
+// rolledAlike rolls two rollouts on by two steps of no command, at once on the device and step by
+// step, and returns what that costs.
+func rolledAlike(t *testing.T, onDevice, onHost lockstep.Stepper) []float64 {
+	t.Helper()
+	costs, want := make([]float64, 2), make([]float64, 2)
+	if err := errors.Join(
+		onDevice.Roll(t.Context(), make([]float64, 4), costs, nil),
+		onHost.Roll(t.Context(), make([]float64, 4), want, nil),
+		simtest.Same("costs on the device against those on the host", costs, want),
+	); err != nil {
+		t.Fatal(err)
+	}
+	return costs
+}
+
+// forkObserved: a candidate is observed before it was rolled on, as its origin is.
+func forkObserved(t *testing.T, p lockstep.Stepper, shot *lockstep.Snapshot) {
+	t.Helper()
+	const size = lockstep.ObservationSize
+	f, err := p.Fork(t.Context(), shot, []int{1, 0}, lockstep.Noise{Kind: lockstep.RouteNoise})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := make([]float32, 2*size), make([]float32, 2*size)
+	if err := errors.Join(
+		p.Observe(t.Context(), want), f.Observe(t.Context(), got), f.Close(),
+		simtest.Same("candidates observed", got, slices.Concat(want[size:], want[:size])),
+	); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTables: each table steers its job, by the row of the job's route, whichever others go up.
+func TestTables(t *testing.T) {
+	all := []*lockstep.Route{shorten(routes()[0], 102), shorten(routes()[1], 103)}
+	var jobs []lockstep.Job
+	for k := range 3 {
+		actions := map[string][]float64{}
+		for i, r := range all {
+			row := make([]float64, lockstep.TableSteps)
+			for j := range row {
+				row[j] = float64((j+k+3*i)%7-3) / 2
+			}
+			actions[r.Name] = row
+		}
+		table, err := lockstep.NewTable(actions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range all {
+			jobs = append(jobs, lockstep.Job{Route: r, Policy: table})
+		}
+	}
+	opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
+	s := newSimulator(t, Config{})
+	want := results(t, newReference(t, s.Profile()), t.Context(), jobs, opts)
+	for i, got := range results(t, s, t.Context(), jobs, opts) {
+		if d := resultDifference(got, want[i]); d != "" {
+			t.Errorf("job %d: %s", i, d)
+		}
 	}
 }

@@ -300,7 +300,8 @@ type run struct {
 	ctx     context.Context
 	opts    lockstep.Options
 	yield   func(int, lockstep.Result) bool
-	stopped bool // the caller has broken out of the loop
+	stopped bool  // the caller has broken out of the loop
+	failed  error // of the last launch that failed
 
 	training *lockstep.Experience // to be filled, or nil
 	kept     *experience          // what fills it on the device, or nil

@@ -17,6 +17,7 @@ import (
 	"lockstep"
 	"lockstep/gpu/internal/driver"
 	"lockstep/gpu/internal/driver/emulated"
+	"lockstep/gpu/internal/kernels"
 	"lockstep/internal/simtest"
 )
 
@@ -412,11 +413,13 @@ func TestTimes(t *testing.T) {
 	s := newSimulator(t, Config{Timed: true})
 	before := s.Stats()
 	begin := time.Now()
-	results(
-		t, s, context.Background(),
-		[]lockstep.Job{{Route: shorten(routes()[0], 120), Policy: lockstep.DefaultPID()}},
-		lockstep.Options{Shortcuts: lockstep.CostOnly},
-	)
+	for range 2 {
+		results(
+			t, s, context.Background(),
+			[]lockstep.Job{{Route: shorten(routes()[0], 110), Policy: lockstep.DefaultPID()}},
+			lockstep.Options{Shortcuts: lockstep.CostOnly},
+		)
+	}
 	wall := time.Since(begin)
 	got := s.Stats().Sub(before)
 	if got.Kernel <= 0 || got.Kernel > got.Wall || got.Wall > wall || got.Upload < 0 ||
@@ -1049,6 +1052,128 @@ func TestPlan(t *testing.T) {
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%d jobs: %v, %v, want %v", jobs, got, err, want)
 		}
+	}
+}
+
+// TestFit: a launch has as many jobs as fit to the byte, with all their steps, and of one whose
+// traces do not fit as many steps as do, halved and halved again. The host's memory for traces is
+// bounded, too.
+func TestFit(t *testing.T) {
+	jobs := everyKind(shorten(routes()[0], 130))
+	var tasks []*task
+	weights, counted := 0, map[lockstep.Policy]bool{}
+	for i := range jobs {
+		tasks = append(tasks, &task{job: &jobs[i], index: i, end: 130 - i/2})
+		n, ok := jobs[i].Policy.(*lockstep.Network)
+		if !ok || counted[n] {
+			continue
+		}
+		counted[n] = true
+		for l := range n.Layers {
+			_, _, numbers := kernels.PackLayer(&n.Layers[l])
+			weights += len(numbers)
+		}
+	}
+	sees := len(jobs[2].Policy.(*lockstep.Network).Sees)
+	for _, k := range []kind{
+		{policies: true}, {policies: true, traced: true}, {policies: true, training: true},
+		{policies: true, commands: true}, {policies: true, commands: true, traced: true},
+		{policies: true, teacher: true, draws: true, trajectory: true},
+	} {
+		all := fitted(t, tasks, k)
+		if all.tables != 1 || all.networks != 4 || all.weights != weights || all.sees != sees {
+			t.Errorf("%+v, want %d weights and %d elements that are seen", all, weights, sees)
+		}
+	}
+	long := &lockstep.Job{Route: shorten(routes()[1], 590)}
+	many := slices.Repeat([]*task{{job: long, end: 590}}, 200)
+	traced := fit(many, kind{traced: true}, math.MaxInt64)
+	more := fit(many[:traced.jobs+1], kind{}, math.MaxInt64)
+	more.traced = true
+	if most := int64(1) << 30; traced.steps != 570 || traced.host(traced.places()) > most ||
+		more.host(more.places()) <= most {
+		t.Errorf("of 200 jobs %+v are traced at once, of %d bytes, want at most %d", traced,
+			traced.host(traced.places()), most)
+	}
+}
+
+// fitted holds what fits to what each number of the tasks takes, and returns the shape of all.
+func fitted(t *testing.T, tasks []*task, k kind) (before shape) {
+	t.Helper()
+	steps := tasks[0].end - lockstep.ContextLength
+	if k.commands {
+		steps = 1
+	}
+	for n := 1; n <= len(tasks); n++ {
+		whole := fit(tasks[:n], k, math.MaxInt64)
+		want := before
+		want.kind, want.jobs, want.routes, want.rows = k, n, 1, tasks[0].rows(k)
+		want.tables, want.networks = whole.tables, whole.networks
+		want.weights, want.sees = whole.weights, whole.sees
+		if want.stride, want.steps = tasks[0].end, steps; whole != want {
+			t.Errorf("%d jobs are %+v, want %+v", n, whole, want)
+		}
+		room := whole.places().total
+		if got := fit(tasks, k, room); got != whole {
+			t.Errorf("in %d bytes there are %+v, want %+v", room, got, whole)
+		}
+		less := fit(tasks, k, room-1)
+		if n == 1 {
+			less, before.kind = halved(t, tasks, less, steps), k
+		}
+		if less != before {
+			t.Errorf("a byte less than %d jobs want holds %+v, want %+v", n, less, before)
+		}
+		before = whole
+	}
+	return before
+}
+
+// halved holds what is traced of one job, a byte less each time, to half of the steps of the time
+// before, from so many on, and returns what there is when not even one step fits.
+func halved(t *testing.T, tasks []*task, less shape, steps int) shape {
+	t.Helper()
+	for less.traced && steps > 1 {
+		if steps = (steps + 1) / 2; less.jobs != 1 || less.steps != steps ||
+			less.stride != tasks[0].end {
+			t.Errorf("of one job %+v, want %d steps", less, steps)
+		}
+		less = fit(tasks, less.kind, less.places().total-1)
+	}
+	return less
+}
+
+// TestGroups: what the device steers comes first, each launch with jobs of one kind, those of the
+// most steps first and those of a network side by side; what cannot run is refused beforehand.
+func TestGroups(t *testing.T) {
+	a, b := network(8), network(8, 8)
+	job := func(rows int, policy lockstep.Policy) lockstep.Job {
+		return lockstep.Job{Route: shorten(routes()[0], rows), Policy: policy}
+	}
+	jobs := []lockstep.Job{
+		job(103, weavePolicy), job(105, lockstep.DefaultPID()), job(103, a), job(103, b),
+		job(103, a), job(110, lockstep.Zero{}), job(101, nil), job(104, b), job(104, weavePolicy),
+		job(105, lockstep.Zero{}), job(103, b), {Policy: lockstep.Zero{}},
+	}
+	refused := map[int]string{}
+	r := &run{Simulator: &Simulator{}, yield: func(i int, result lockstep.Result) bool {
+		refused[i] = fmt.Sprint(result.Err)
+		return true
+	}}
+	var got [][]int
+	for _, g := range r.group(jobs) {
+		var indices []int
+		for _, t := range g.tasks {
+			indices = append(indices, t.index)
+		}
+		got = append(got, indices)
+	}
+	if want := [][]int{{5, 1, 9}, {7, 3, 10, 2, 4}, {8, 0}}; fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("jobs are grouped as %v, want %v", got, want)
+	}
+	if len(refused) != 2 || !strings.HasSuffix(refused[6], "step 0: no controller of type <nil>") ||
+		!strings.HasSuffix(refused[11], "step 0: no route") {
+		t.Errorf("%v are refused", refused)
 	}
 }
 

@@ -597,6 +597,77 @@ func TestStepperFaults(t *testing.T) {
 	}
 }
 
+// unclosing is a controller that does not close.
+type unclosing struct{ weaves }
+
+func (*unclosing) Close() error { return errors.New("the door is stuck") }
+
+// TestUnclosed: a controller that does not close is told of, and one that does is not.
+func TestUnclosed(t *testing.T) {
+	s := newSimulator(t, Config{})
+	route := shorten(routes()[0], 101)
+	stuck := &lockstep.Batch{
+		Name: "stuck",
+		New: func([]*lockstep.Route) (lockstep.BatchController, error) {
+			return &unclosing{}, nil
+		},
+	}
+	for _, c := range []struct {
+		policy lockstep.Policy
+		want   string
+	}{{weavesPolicy, "<nil>"}, {stuck, "controller stuck does not close: the door is stuck"}} {
+		p, err := s.Reset(t.Context(), []lockstep.Job{{Route: route}, {
+			Route: route, Policy: c.policy,
+		}}, lockstep.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Close(); fmt.Sprint(err) != c.want {
+			t.Errorf("%v: %v, want %s", c.policy, err, c.want)
+		}
+	}
+}
+
+// TestDeclared: what is declared is that of the first job's network, if there is one, and what has
+// no number is named as the network names it, or as an observation that is not declared.
+func TestDeclared(t *testing.T) {
+	sees, err := lockstep.ParseSees([]string{"target[1]", "v[0]"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := lockstep.NewSeeing(sees, []lockstep.Layer{{
+		Inputs: 2, Outputs: 2, Weights: make([]float32, 4), Bias: make([]float32, 2),
+	}}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		jobs []lockstep.Job
+		want int
+	}{
+		{nil, 0}, {[]lockstep.Job{{}}, 0}, {[]lockstep.Job{{Policy: lockstep.Zero{}}}, 0},
+		{[]lockstep.Job{{Policy: (*lockstep.Network)(nil)}}, 0},
+		{[]lockstep.Job{{Policy: network(8)}}, 0},
+		{[]lockstep.Job{{Policy: n}, {}}, 2},
+	} {
+		if got := declaredBy(&lockstep.Experience{Jobs: c.jobs}); len(got) != c.want {
+			t.Errorf("%+v: %v is declared, want %d", c.jobs, got, c.want)
+		}
+	}
+	for element, want := range map[int]string{
+		0: "observation[0] (target[1])", 1: "observation[1] (v[0])",
+		lockstep.MaxWidth:     lockstep.ObservationElement(0),
+		lockstep.MaxWidth + 7: lockstep.ObservationElement(7),
+	} {
+		if err := notObserved(n, element); fmt.Sprint(err) != want+" is NaN" {
+			t.Errorf("element %d: %v, want %s", element, err, want)
+		}
+	}
+	if err := notObserved(nil, 1); fmt.Sprint(err) != lockstep.ObservationElement(1)+" is NaN" {
+		t.Error(err)
+	}
+}
+
 // TestObserveParts: of more places than are looked at together each has its own observation.
 func TestObserveParts(t *testing.T) {
 	s := newSimulator(t, Config{Open: sharedDevice(t)})
@@ -652,7 +723,8 @@ func TestStatsText(t *testing.T) {
 		t.Errorf("%+v less %+v is %+v", s, less, d)
 	}
 	counting := &Simulator{past: s.Counts}
-	counting.tally(statusBlock{Sampled: s.Sampled, Serial: s.Serial})
+	counting.tally(statusBlock{Sampled: 5, Serial: 3})
+	counting.tally(statusBlock{Sampled: s.Sampled - 5, Serial: s.Serial - 3})
 	if counting.wall = s.Wall; counting.Stats() != s {
 		t.Errorf("what was %+v is %+v", s, counting.Stats())
 	}

@@ -23,8 +23,11 @@ func (s *Simulator) Collect(
 	return e, nil
 }
 
-// collect fills an experience, on the device if it is to be kept there.
-func (s *Simulator) collect(ctx context.Context, e *lockstep.Experience, kept *experience) {
+// collect fills an experience, on the device if it is to be kept there. An error is a launch's,
+// which its jobs have, too.
+func (s *Simulator) collect(
+	ctx context.Context, e *lockstep.Experience, kept *experience,
+) error {
 	r := &run{
 		Simulator: s,
 		ctx:       ctx,
@@ -39,6 +42,7 @@ func (s *Simulator) collect(ctx context.Context, e *lockstep.Experience, kept *e
 		return true
 	}
 	r.all(e.Jobs)
+	return r.failed
 }
 
 // record copies what a task has left, of the last fetch.
