@@ -1,6 +1,7 @@
 // Command notrun reads the logs of go test -json and names what was not run for want of
 // something. With -run it runs what one thing was missing for, now that it is here; with
-// -origin it prints the first line of a log that begins now.
+// -origin it prints the first line of a log that begins now, and with -together how many packages
+// to test at once.
 package main
 
 import (
@@ -27,7 +28,15 @@ func main() {
 	origin := flag.Bool(
 		"origin", false, "print the first line of a log of tests with the flags that are given",
 	)
+	together := flag.Bool(
+		"together", false, "print how many packages to test at once: one more than there are "+
+			"processors, since some wait",
+	)
 	flag.Parse()
+	if *together {
+		fmt.Println(runtime.GOMAXPROCS(0) + 1)
+		return
+	}
 	if *origin {
 		line, err := testlog.Here(context.Background(), ".", strings.Join(flag.Args(), " "))
 		end(err)
