@@ -5,6 +5,7 @@ package pycontroller
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"lockstep"
 	"lockstep/internal/simtest"
 )
 
@@ -205,4 +207,90 @@ func children(t *testing.T) int {
 		}
 	}
 	return n
+}
+
+// TestProtocol: what a process answers is believed only whole: numbers and errors of the routes
+// that it was asked for, and nothing behind them. What stands for Python has all answers ready: to
+// its source, to each route, and the case's to the first step.
+func TestProtocol(t *testing.T) {
+	routes := testRoutes(2, 150)
+	number := func(x ...uint32) (b []byte) {
+		for _, x := range x {
+			b = binary.LittleEndian.AppendUint32(b, x)
+		}
+		return b
+	}
+	text := func(s string) string { return string(number(uint32(len(s)))) + s }
+	steers := string(appendFloats(nil, []float64{0.25, -0.5}))
+	nothing := string(number(0, 0)) // no error, and no input that came with it
+	failed := func(route uint32) string {
+		return string(number(1, route, 0)) + text("too far") + text("line 3") + string(number(0))
+	}
+	for name, c := range map[string]struct {
+		answer string
+		length uint32 // that is said, if it is not the answer's
+		fails  [2]string
+	}{
+		"whole":           {answer: steers + nothing},
+		"an error":        {answer: steers + failed(1), fails: [2]string{"", "too far"}},
+		"half a number":   {answer: steers[:15], fails: [2]string{"no sense", "no sense"}},
+		"no counts":       {answer: steers, fails: [2]string{"no sense", "no sense"}},
+		"another's error": {answer: steers + failed(2), fails: [2]string{"no sense", "no sense"}},
+		"more": {
+			answer: steers + nothing + "!", fails: [2]string{"no sense", "no sense"},
+		},
+		"half an error": {
+			answer: steers + failed(0)[:20], fails: [2]string{"no sense", "no sense"},
+		},
+		"too much": {
+			answer: steers + nothing, length: maxAnswer + 1,
+			fails: [2]string{"no sense", "no sense"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if c.length == 0 {
+				c.length = uint32(len(c.answer))
+			}
+			ready := strings.Repeat(string(number(8))+nothing, 3) +
+				string(number(c.length)) + c.answer
+			dir := write(t, map[string]string{
+				"c.py": "", "ready": ready,
+				"python": "#!/bin/sh\ncat \"${0%/*}/ready\"\nexec cat >/dev/null\n",
+			})
+			python := filepath.Join(dir, "python")
+			if err := os.Chmod(python, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			controllers, err := New(context.Background(), Options{
+				File: filepath.Join(dir, "c.py"), Python: python, Stderr: &buffer{},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer controllers.Close()
+			if n := controllers.options.Workers; n != runtime.GOMAXPROCS(0) {
+				t.Errorf("%d processes at most, where none are said", n)
+			}
+			controller, err := controllers.Policy().New(routes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer controller.Close()
+			s := lockstep.NewBatchStep(2)
+			s.Step, s.Running = lockstep.ContextLength, []bool{true, true}
+			if err := controller.Update(s); err != nil {
+				t.Fatal(err)
+			}
+			for i, want := range c.fails {
+				switch err := s.Err[i]; {
+				case (want == "") != (err == nil) || want != "" &&
+					!strings.Contains(err.Error(), want):
+					t.Errorf("route %d fails with %v, want %q", i, err, want)
+				case err == nil && s.Steer[i] != []float64{0.25, -0.5}[i]:
+					t.Errorf("route %d is steered by %v", i, s.Steer[i])
+				}
+			}
+		})
+	}
 }
