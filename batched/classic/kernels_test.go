@@ -101,6 +101,9 @@ func TestFunctions(t *testing.T) {
 			unsure := 0
 			for i := range x {
 				want[0][i] = power(x[i])
+				if _, want := certain(x[i]); sure[i] != want {
+					t.Fatalf("%s: the square of %x is sure: %v, want %v", k.name, x[i], sure[i], want)
+				}
 				if !sure[i] {
 					unsure++
 				}
@@ -183,6 +186,14 @@ func TestSteps(t *testing.T) {
 						got.actions[i] = int32(r.IntN(task.Actions))
 					}
 					got.forces[i] = force(r)
+				}
+				if name == "MountainCar-v0" { // some come to where the goal begins, or next to it
+					for i := range got.n {
+						if r.IntN(4) == 0 {
+							x, push := 0.5-0.06*r.Float64(), 0.001*float64(got.actions[i]-1)
+							got.row(0)[i], got.row(1)[i] = x, 0.5-x-push+0.0025*math.Cos(3*x)
+						}
+					}
 				}
 				if name == "Pendulum-v1" && round%10 == 0 {
 					got.states[r.IntN(got.n)] *= 1e9 // beyond the kernel's
