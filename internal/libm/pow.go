@@ -84,7 +84,7 @@ func exponential(x, rest float64) float64 {
 	k := math.Float64bits(kd)
 	kd -= big
 	r := math.FMA(kd, -0x1.62e42fefa0000p-8, x)
-	r = math.FMA(kd, -0x1.cf79abc9e3b39p-47, r)
+	r = math.FMA(kd, -0x1.cf79abc9e3b3ap-47, r)
 	r += rest
 	i := 2 * (k % 128)
 	tail := math.Float64frombits(expTable[i])
@@ -100,9 +100,10 @@ func exponential(x, rest float64) float64 {
 	// The result may be subnormal: it is computed 2^1022 times larger, and below
 	// 2^-1022 it is rounded by adding 1.
 	scale := math.Float64frombits(bits + 1022<<52)
-	y := math.FMA(scale, t, scale)
+	product := float64(scale * t) // rounded: glibc needs it twice, and does not fuse it here
+	y := scale + product
 	if y < 1 {
-		lo := math.FMA(scale, t, scale-y)
+		lo := (scale - y) + product
 		hi := 1 + y
 		lo = (1 - hi) + y + lo
 		y = (hi + lo) - 1

@@ -227,7 +227,7 @@ __device__ __noinline__ double whole_power(const Launch &l, double x) {
   const uint64_t n = bits_of(kd);
   kd -= 0x1.8p52;
   double q = fma(kd, -0x1.62e42fefa0000p-8, e);
-  q = fma(kd, -0x1.cf79abc9e3b39p-47, q) + rest;
+  q = fma(kd, -0x1.cf79abc9e3b3ap-47, q) + rest;
   const uint64_t *power = l.exp_table + 2 * (n & 127);
   const double q2 = q * q;
   double t = of_bits(power[0]) + q;
@@ -236,9 +236,10 @@ __device__ __noinline__ double whole_power(const Launch &l, double x) {
   const uint64_t bits = power[1] + (n << 45);
   if (e > -512) return fma(of_bits(bits), t, of_bits(bits));
   const double scale = of_bits(bits + (uint64_t{1022} << 52));
-  double v = fma(scale, t, scale);
+  const double product = scale * t;  // not fused here
+  double v = scale + product;
   if (v < 1) {  // subnormal: 1 + v rounds where the result does
-    const double below = fma(scale, t, scale - v), one = 1 + v;
+    const double below = (scale - v) + product, one = 1 + v;
     v = (one + (((1 - one) + v) + below)) - 1;
   }
   return 0x1p-1022 * v;
