@@ -1,6 +1,7 @@
 package classic
 
 import (
+	"math"
 	"os"
 	"testing"
 
@@ -47,6 +48,58 @@ func TestGymnasium(t *testing.T) {
 	}
 	if compared+left < len(cases)*8/10 {
 		t.Errorf("%d of %d recordings were compared", compared, len(cases))
+	}
+}
+
+// TestSquares: a pendulum that stands upright, and is left alone, is rewarded by a tenth of the
+// square of its speed, which has Python's last bit on the device, near midpoints, too.
+func TestSquares(t *testing.T) {
+	want.Compiler.Need(t)
+	x, y, err := golden.Function("pow")
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := OnCPU(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task, err := classic.Make("Pendulum-v1", len(x), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := engine.Make(task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	if err := v.Reset(classic.Reset{Seed: 1}); err != nil {
+		t.Fatal(err)
+	}
+	shot, err := v.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(shot.States)
+	for i, x := range x {
+		if math.Abs(x) <= 8 { // there is no faster one
+			shot.States[len(y)+i] = x
+		} else {
+			y[i] = 0
+		}
+	}
+	if err := v.Restore(shot); err != nil {
+		t.Fatal(err)
+	}
+	answer := classic.NewTransition(task)
+	still := classic.Actions{Continuous: make([]float32, len(x))}
+	if err := v.Step(still, &answer); err != nil {
+		t.Fatal(err)
+	}
+	for i := range y {
+		if want := 0.1 * y[i]; -answer.Rewards[i] != want {
+			t.Errorf("a tenth of the square of %x is %x, Python has %x", x[i], -answer.Rewards[i],
+				want)
+		}
 	}
 }
 
