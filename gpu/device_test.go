@@ -54,9 +54,20 @@ func TestLayout(t *testing.T) {
 		}
 	}
 	for n := range len(good) {
-		if _, err := readLayout(good[:n], weights); err == nil {
-			t.Errorf("%d words are taken", n)
+		want := "too few"
+		if n == 0 {
+			want = "is empty"
+		} else if n >= 12+2*2 { // all but the kinds
+			want = "kinds"
 		}
+		if _, err := readLayout(good[:n], weights); !contains(err, want) {
+			t.Errorf("of %d words: %v, want one about %s", n, err, want)
+		}
+	}
+	none := slices.Clone(good)
+	none[11] = 0
+	if _, err := readLayout(none, weights); !contains(err, "too few") {
+		t.Errorf("without kernels: %v", err)
 	}
 }
 
@@ -331,6 +342,47 @@ func TestLimit(t *testing.T) {
 			h.left < c.want-30*time.Second {
 			t.Errorf("%+v, %d steps: %v are left, want %v; %v", c.info, c.steps, h.left, c.want,
 				err)
+		}
+	}
+}
+
+// TestWorkOfFetch: the time that a launch is given is that of its own steps, of all its jobs.
+func TestWorkOfFetch(t *testing.T) {
+	h := newHollow()
+	b := &batch{
+		simulator: onHollow(nil),
+		on:        &connection{Ledger: &driver.Ledger{Device: h}, info: h.info},
+		buffer:    &buffer{host: make([]byte, 1<<20)},
+		shape:     shape{jobs: 40, stride: 400},
+	}
+	b.at = b.shape.places()
+	b.block.First, b.block.End = 100, 300
+	const want = 4 * time.Minute // two, and two for 8000 steps on two multiprocessors
+	if err := b.fetch(t.Context(), b.at.status, b.at.costs); err != nil || h.left > want ||
+		h.left < want-30*time.Second {
+		t.Errorf("%v are left for 8000 steps, want %v; %v", h.left, want, err)
+	}
+}
+
+// TestSpare: a run takes the memory of the one before if both parts of it suffice.
+func TestSpare(t *testing.T) {
+	for _, c := range []struct {
+		device, host int64
+		same         bool
+	}{{1000, 500, true}, {999, 499, true}, {1001, 500, false}, {1000, 501, false}} {
+		on := &connection{Ledger: &driver.Ledger{Device: newHollow()}}
+		before, err := on.take(1000, 500)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := on.give(before); err != nil || on.spare != before {
+			t.Fatalf("it is not kept: %v", err)
+		}
+		got, err := on.take(c.device, c.host)
+		if err != nil || (got == before) != c.same || got.bytes < c.device ||
+			int64(len(got.host)) < c.host || on.spare != nil {
+			t.Errorf("of 1000 and 500 bytes, asked for %d and %d: %d and %d, the same %v; %v",
+				c.device, c.host, got.bytes, len(got.host), got == before, err)
 		}
 	}
 }

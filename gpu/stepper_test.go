@@ -27,6 +27,9 @@ func TestStepper(t *testing.T) {
 		{Route: shorten(routes()[0], 107), Policy: weavePolicy},
 		{Route: shorten(routes()[1], 103), Policy: lockstep.DefaultPID()},
 		{Route: shorten(routes()[2], 105), Draws: make([]float64, 105-lockstep.ContextLength)},
+		{Route: shorten(routes()[3], 102), Policy: weavesPolicy},
+		{Route: shorten(routes()[0], 104), Policy: weavesPolicy},
+		{Route: shorten(routes()[1], 106), Policy: weavePolicy},
 	}
 	for k := range jobs[2].Draws { // the others draw by themselves
 		jobs[2].Draws[k] = float64(k%9) / 9
@@ -38,10 +41,14 @@ func TestStepper(t *testing.T) {
 	given := slices.Clone(jobs)
 	p := reset(t, s, given, opts)
 	clear(given) // it is the caller's
-	commands, lataccels := []float64{math.NaN(), math.NaN(), 0}, make([]float64, 3)
+	none := math.NaN()
+	commands, lataccels := []float64{none, none, 0, none, none, none}, make([]float64, 6)
 	for !p.Done() {
 		step := p.Index()
-		running := []bool{p.Running(0), p.Running(1), p.Running(2)}
+		var running []bool
+		for j := range jobs {
+			running = append(running, p.Running(j))
+		}
 		before := slices.Clone(lataccels)
 		if err := p.Step(ctx, commands, lataccels); err != nil {
 			t.Fatal(err)
@@ -80,6 +87,15 @@ func TestStepper(t *testing.T) {
 	}
 	if err := p.Step(ctx, commands, lataccels); !contains(err, "all rollouts have ended") {
 		t.Errorf("a step after the end: %v", err)
+	}
+	alone := reset(t, s, jobs[2:3], opts) // all draws are given
+	for alone.Index() < 102 {
+		step := want[2].steps[alone.Index()-lockstep.ContextLength]
+		if err := alone.Step(ctx, commands[2:3], lataccels[:1]); err != nil ||
+			!same64(lataccels[0], step.Lataccel) {
+			t.Fatalf("alone, step %d: lataccel %v, want %v; %v", step.Index, lataccels[0],
+				step.Lataccel, err)
+		}
 	}
 }
 
@@ -439,11 +455,11 @@ func TestObserveOnDeviceAtEnds(t *testing.T) {
 	s := newSimulator(t, Config{Open: sharedDevice(t)})
 	ref := newReference(t, s.Profile())
 	ctx := context.Background()
-	jobs := []lockstep.Job{ // the last ends before both steps
+	jobs := []lockstep.Job{ // the third ends before both steps, the last has failed
 		{Route: shorten(routes()[0], 502)}, {Route: shorten(routes()[1], 501)},
-		{Route: shorten(routes()[2], 498)},
+		{Route: shorten(routes()[2], 498)}, {Route: shorten(routes()[3], 502)},
 	}
-	const n, size = 3, lockstep.ObservationSize
+	const n, size = 4, lockstep.ObservationSize
 	for _, shortcuts := range []lockstep.Shortcuts{
 		lockstep.CostOnly, lockstep.SkipWarmup, lockstep.StopAtCostEnd, lockstep.FullTrajectory,
 	} {
@@ -458,6 +474,7 @@ func TestObserveOnDeviceAtEnds(t *testing.T) {
 			r := &shot.Rollouts[i]
 			r.Lataccel, r.Action = jobs[i].Route.TargetLataccel[:end], make([]float64, end)
 		}
+		shot.Rollouts[3].Err = "out of fuel" // of which the device does not know
 		specified, err := ref.Reset(ctx, jobs, lockstep.Options{Shortcuts: shortcuts})
 		if err != nil {
 			t.Fatal(err)
