@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -722,6 +723,61 @@ func TestObserveParts(t *testing.T) {
 	}
 	if err := simtest.Same("observations", got, want); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestObserveNaN: of places that cannot be observed the one is named that the reference names,
+// whether what is declared has no number there or the observation that is not, in whichever order
+// they are asked for and however many fit the memory at once.
+func TestObserveNaN(t *testing.T) {
+	s := newSimulator(t, Config{})
+	ref := newReference(t, s.Profile())
+	sees, err := lockstep.ParseSees([]string{"observation[0]", "a[-80]", "target[1]"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seeing, err := lockstep.NewSeeing(sees, []lockstep.Layer{{
+		Inputs: 3, Outputs: 2, Weights: make([]float32, 6), Bias: make([]float32, 2),
+	}}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, random := network(8), rand.New(rand.NewPCG(7, 8))
+	failed := 0
+	for range 32 {
+		policy := []*lockstep.Network{seeing, seeing, plain}[random.IntN(3)]
+		var jobs []lockstep.Job
+		for i := range 2 {
+			route := shorten(routes()[i], 106)
+			route.AEgo = slices.Clone(route.AEgo)
+			route.AEgo[20+random.IntN(10)] = math.NaN() // seen 80 steps later
+			jobs = append(jobs, lockstep.Job{Route: route, Policy: policy})
+		}
+		e, err := lockstep.NewExperience(jobs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range random.IntN(4) {
+			e.Lataccel[random.IntN(2)*lockstep.ExperienceSteps+random.IntN(6)] = math.NaN()
+		}
+		places := make([]lockstep.Place, 9)
+		for k := range places {
+			places[k] = lockstep.Place{Rollout: random.IntN(2), Step: random.IntN(6)}
+		}
+		s.config.MemoryLimit = []int64{0, 24 << 10}[random.IntN(2)]
+		into, want := make([]float32, 9*e.Inputs()), make([]float32, 9*e.Inputs())
+		got, said := s.Observe(e, places, into), ref.Observe(e, places, want)
+		if fmt.Sprint(got) != fmt.Sprint(said) {
+			t.Errorf("%v at %v: %v, want %v", policy.Sees, places, got, said)
+		}
+		if said != nil {
+			failed++
+		} else if err := simtest.Same("observations", into, want); err != nil {
+			t.Error(err)
+		}
+	}
+	if failed < 16 || failed > 30 {
+		t.Errorf("%d of 32 are refused", failed)
 	}
 }
 
