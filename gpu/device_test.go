@@ -65,6 +65,12 @@ func TestLayout(t *testing.T) {
 		}
 	}
 	none := slices.Clone(good)
+	none[11] = 1
+	if l, err := readLayout(slices.Delete(none, 14, 16), weights); err != nil ||
+		!slices.Equal(l.variants, []variant{{1, 1000}}) {
+		t.Errorf("of one kernel: %+v, %v", l, err)
+	}
+	none = slices.Clone(good)
 	none[11] = 0
 	if _, err := readLayout(none, weights); !contains(err, "too few") {
 		t.Errorf("without kernels: %v", err)

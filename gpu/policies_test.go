@@ -416,7 +416,7 @@ func TestRollLedger(t *testing.T) {
 	ctx := context.Background()
 	p := reset(
 		t, s,
-		[]lockstep.Job{{Route: shorten(routes()[0], 110)}, {Route: shorten(routes()[1], 110)}},
+		[]lockstep.Job{{Route: shorten(routes()[0], 110)}, {Route: shorten(routes()[1], 520)}},
 		lockstep.Options{Shortcuts: lockstep.CostOnly},
 	)
 	through := make([]float64, 2*80)
@@ -429,7 +429,7 @@ func TestRollLedger(t *testing.T) {
 	}
 	onHost := reset(t, s, []lockstep.Job{
 		{Route: shorten(routes()[0], 110), Observe: func(*lockstep.Step) {}},
-		{Route: shorten(routes()[1], 110)},
+		{Route: shorten(routes()[1], 520)}, // it costs up to step 499
 	}, lockstep.Options{Shortcuts: lockstep.CostOnly})
 	if err := onHost.Restore(ctx, first); err != nil {
 		t.Fatal(err)

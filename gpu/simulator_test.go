@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"pgregory.net/rapid"
 
@@ -638,14 +639,15 @@ func TestFaults(t *testing.T) {
 	if onDevice.Err != nil || onHost.Err != nil {
 		t.Fatal(onDevice.Err, onHost.Err)
 	}
-	seen := 0
+	seen, last := 0, 0
 	for _, c := range []struct {
 		name string
 		bad  lockstep.Job
 		want string // part of the error
 	}{
-		{"controller panics", lockstep.Job{Route: good,
-			Policy: at(107, func() float64 { panic("out of fuel") })}, "controller bad, step " +
+		{"controller panics", lockstep.Job{Route: good, Observe: func(s *lockstep.Step) {
+			last = s.Index
+		}, Policy: at(107, func() float64 { panic("out of fuel") })}, "controller bad, step " +
 			"107: panic: out of fuel"},
 		{"controller panics in the warm-up",
 			lockstep.Job{Route: good, Policy: at(30, func() float64 { panic("out of fuel") })},
@@ -779,8 +781,9 @@ func TestFaults(t *testing.T) {
 			}
 		})
 	}
-	if seen != 111 {
-		t.Errorf("the last step that an observer saw before a failure at step 112 was %d", seen)
+	if seen != 111 || last != 106 {
+		t.Errorf("the last steps that observers saw before failures at 112 and 107 were %d and %d",
+			seen, last)
 	}
 }
 
@@ -1141,6 +1144,128 @@ func halved(t *testing.T, tasks []*task, less shape, steps int) shape {
 		less = fit(tasks, less.kind, less.places().total-1)
 	}
 	return less
+}
+
+// TestPlaces: arrays lie one behind the other, each from a multiple of 256 bytes on and with room
+// for all that it holds; what is not wanted takes none.
+func TestPlaces(t *testing.T) {
+	const jobs, routes, rows, tables, networks, weights, sees, stride, steps = 3, 2, 501, 4, 2, 777,
+		45, 601, 6
+	past := &lockstep.Snapshot{Step: 33, Rollouts: make([]lockstep.RolloutState, 5)}
+	for _, k := range []kind{
+		{}, {commands: true, traced: true, past: past}, {teacher: true, draws: true},
+		{training: true}, {commands: true, draws: true, teacher: true, traced: true},
+	} {
+		p := shape{kind: k, jobs: jobs, routes: routes, rows: rows, tables: tables,
+			networks: networks, weights: weights, sees: sees, stride: stride, steps: steps}.places()
+		end := int64(0)
+		for _, a := range []struct {
+			name   string
+			wanted bool
+			at     int64
+			bytes  int64
+		}{
+			{"commands", k.commands, p.commands, 8 * jobs},
+			{"routes", true, p.routes, 16 * routes}, {"jobs", true, p.job, 20 * 8 * jobs},
+			{"steer", true, p.steer, 8 * routes * 100}, {"columns", true, p.columns, 4 * 8 * rows},
+			{"tables", true, p.tables, 8 * tables * 400},
+			{"networks", true, p.actors, 69 * 8 * networks},
+			{"weights", true, p.weights, 4 * weights}, {"sees", true, p.sees, 6 * 8 * sees},
+			{"past", k.past != nil, p.past, 8 * 2 * 5 * 33},
+			{"teacher", k.teacher, p.teacher, 8 * 2 * jobs * stride},
+			{"given draws", k.draws, p.draws, 8 * jobs * stride},
+			{"the end of what goes up", true, p.upEnd, 0},
+			{"traces", k.traced, p.trace, int64(unsafe.Sizeof(traceBlock{})) * jobs * steps},
+			{"variates", k.training, p.variate, 4 * jobs * 400},
+			{"parameters", k.training, p.softplus, 4 * 2 * jobs * 400},
+			{"rewards", k.training, p.reward, 4 * jobs * 400},
+			{"statuses", true, p.status, 5 * 8 * jobs}, {"costs", true, p.costs, 3 * 8 * jobs},
+			{"lataccels", true, p.lataccel, 8 * jobs * stride},
+			{"actions", true, p.action, 8 * jobs * stride},
+			{"memory", true, p.memory, 3 * 8 * jobs}, {"the state's end", true, p.stateEnd, 0},
+			{"draws", !k.draws, p.draws, 8 * jobs * stride},
+			{"now", k.commands, p.now, 8 * jobs}, {"the end", true, p.total, 0},
+		} {
+			if a.wanted && a.at != end {
+				t.Errorf("%+v: %s at %d, want %d", k, a.name, a.at, end)
+			}
+			if a.wanted {
+				end += (a.bytes + 255) / 256 * 256
+			}
+		}
+	}
+}
+
+// TestFilled: tables, networks and what these declare go up one behind the other, and each job says
+// where its own are.
+func TestFilled(t *testing.T) {
+	route := shorten(routes()[0], 130)
+	jobs := everyKind(route)
+	declared, ok := jobs[2].Policy.(*lockstep.Network)
+	if !ok {
+		t.Fatalf("%v is no network", jobs[2].Policy)
+	}
+	again := *declared
+	again.Scale++
+	actions := make([]float64, lockstep.TableSteps)
+	for i := range actions {
+		actions[i] = float64(i%9-4) / 3
+	}
+	table, err := lockstep.NewTable(map[string][]float64{route.Name: actions})
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs = append(jobs, lockstep.Job{Route: route, Policy: &again}, lockstep.Job{
+		Route: route, Policy: table,
+	})
+	var tasks []*task
+	for i := range jobs {
+		tasks = append(tasks, &task{job: &jobs[i], index: i, end: 130})
+	}
+	s := onHollow(nil)
+	b, err := s.load(&connection{
+		Ledger: &driver.Ledger{Device: newHollow()}, info: newHollow().info,
+		layout: layout{variants: []variant{{1, 1000}}},
+	}, tasks, kind{policies: true}, lockstep.CostOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks, at := up[jobBlock](b, b.at.job, len(jobs)), b.at
+	actors := up[actorBlock](b, at.actors, b.shape.networks)
+	lies := func(p, from driver.Pointer, size uintptr) int { // of arrays of such elements
+		if p < from || (p-from)%driver.Pointer(size) != 0 {
+			t.Fatalf("%x is no element of %d bytes from %x on", p, size, from)
+		}
+		return int((p - from) / driver.Pointer(size))
+	}
+	tables, sees := 0, 0
+	for j, job := range jobs {
+		switch p := job.Policy.(type) {
+		case *lockstep.Table:
+			k := lies(blocks[j].Table, b.device(at.tables), 8*lockstep.TableSteps)
+			row := up[float64](b, at.tables, 2*lockstep.TableSteps)[k*lockstep.TableSteps:]
+			if k != tables || !slices.Equal(row[:lockstep.TableSteps], p.Actions[route.Name]) {
+				t.Errorf("job %d: the table is number %d: %v", j, k, row)
+			}
+			tables++
+		case *lockstep.Network:
+			actor := actors[lies(blocks[j].Actor, b.device(at.actors), unsafe.Sizeof(actors[0]))]
+			if p.Sees == nil {
+				continue
+			}
+			k := lies(actor.Sees, b.device(at.sees), uintptr(seenBytes))
+			want := make([]seenBlock, len(p.Sees))
+			writeSees(want, p.Sees)
+			if got := up[seenBlock](b, at.sees, b.shape.sees)[k:]; k != sees ||
+				!slices.Equal(got[:len(want)], want) || actor.Declared != int64(len(want)) {
+				t.Errorf("job %d: what is declared lies at %d, want %d", j, k, sees)
+			}
+			sees += len(want)
+		}
+	}
+	if tables != 2 || sees != b.shape.sees || sees != 2*len(declared.Sees) {
+		t.Errorf("%d tables and %d elements that are seen", tables, sees)
+	}
 }
 
 // TestGroups: what the device steers comes first, each launch with jobs of one kind, those of the

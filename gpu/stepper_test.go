@@ -456,9 +456,9 @@ func TestObserveOnDeviceAtEnds(t *testing.T) {
 	s := newSimulator(t, Config{Open: sharedDevice(t)})
 	ref := newReference(t, s.Profile())
 	ctx := context.Background()
-	jobs := []lockstep.Job{ // the third ends before both steps, the last has failed
-		{Route: shorten(routes()[0], 502)}, {Route: shorten(routes()[1], 501)},
-		{Route: shorten(routes()[2], 498)}, {Route: shorten(routes()[3], 502)},
+	jobs := []lockstep.Job{ // the second has failed, the last ends before both steps
+		{Route: shorten(routes()[0], 502)}, {Route: shorten(routes()[3], 502)},
+		{Route: shorten(routes()[1], 501)}, {Route: shorten(routes()[2], 498)},
 	}
 	const n, size = 4, lockstep.ObservationSize
 	for _, shortcuts := range []lockstep.Shortcuts{
@@ -475,7 +475,7 @@ func TestObserveOnDeviceAtEnds(t *testing.T) {
 			r := &shot.Rollouts[i]
 			r.Lataccel, r.Action = jobs[i].Route.TargetLataccel[:end], make([]float64, end)
 		}
-		shot.Rollouts[3].Err = "out of fuel" // of which the device does not know
+		shot.Rollouts[1].Err = "out of fuel" // of which the device does not know
 		specified, err := ref.Reset(ctx, jobs, lockstep.Options{Shortcuts: shortcuts})
 		if err != nil {
 			t.Fatal(err)
@@ -513,6 +513,12 @@ func TestObserveOnDeviceAtEnds(t *testing.T) {
 			if p.Done() {
 				break
 			}
+		}
+		if err := p.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if at, err := p.ObserveOnDevice(0); err == nil || at != 0 {
+			t.Errorf("a Stepper that is closed observes at %x", at)
 		}
 	}
 }
