@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"lockstep/internal/simtest"
 	"lockstep/internal/want"
 )
 
@@ -352,7 +352,7 @@ func TestFoldersApart(t *testing.T) {
 		}
 	}
 	for whose := range all {
-		before := contents(t, keptIn(whose))
+		before := simtest.OnDisk(t, keptIn(whose))
 		for name, words := range all {
 			if name == whose {
 				continue
@@ -361,31 +361,12 @@ func TestFoldersApart(t *testing.T) {
 			if status != exitUsage || !strings.Contains(said, " is of another run") {
 				t.Errorf("%s goes on in the folder of %s: exit %d, %s", name, whose, status, said)
 			}
-			if after := contents(t, keptIn(whose)); !maps.Equal(before, after) {
+			if after := simtest.OnDisk(t, keptIn(whose)); !maps.Equal(before, after) {
 				t.Errorf("%s is refused, and the folder of %s holds\n%q, held\n%q", name, whose,
 					after, before)
 			}
 		}
 	}
-}
-
-// contents are the files of a folder by their names.
-func contents(t *testing.T, folder string) map[string]string {
-	t.Helper()
-	files := map[string]string{}
-	err := filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			files[path] = "a folder"
-			return err
-		}
-		text, err := os.ReadFile(path)
-		files[path] = string(text)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return files
 }
 
 // leafFlags are those of a command.

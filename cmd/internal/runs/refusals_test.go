@@ -8,7 +8,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -114,36 +113,10 @@ func search(dir string, p *Plan, otherwise func(step, route int, c []float64) []
 	return whole, nil
 }
 
-// onDisk is what lies in a folder: names, sorts, times and contents.
-func onDisk(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	there := map[string]string{}
-	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || path == dir {
-			return err
-		}
-		info, err := e.Info()
-		if err != nil {
-			return err
-		}
-		there[path] = fmt.Sprint(info.Mode(), " ")
-		if info.Mode().IsRegular() {
-			text, err := os.ReadFile(path)
-			there[path] += fmt.Sprintf("%v %q", info.ModTime(), text)
-			return err
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return there
-}
-
 // restore puts a folder's files back: into those that are there, which may be locked still.
 func restore(t *testing.T, dir string, files map[string][]byte) {
 	t.Helper()
-	for path, is := range onDisk(t, dir) {
+	for path, is := range simtest.OnDisk(t, dir) {
 		if _, ok := files[path]; !ok && is[0] != 'd' || ok && is[0] != '-' {
 			if err := os.Remove(path); err != nil {
 				t.Fatal(err)
@@ -450,7 +423,7 @@ func TestRefusals(t *testing.T) {
 			t.Fatalf("%s: %v", kind, err)
 		}
 		files := map[string][]byte{}
-		for path := range onDisk(t, k.dir) {
+		for path := range simtest.OnDisk(t, k.dir) {
 			if text, err := os.ReadFile(path); err == nil {
 				files[path] = text
 			}
@@ -471,11 +444,11 @@ func TestRefusals(t *testing.T) {
 		if c.alter != nil {
 			c.alter(t, k.keptFolder)
 		}
-		before := onDisk(t, k.dir)
+		before := simtest.OnDisk(t, k.dir)
 		err := ask(t, k.keptFolder)
 		simtest.Refused(t, c.kind+", "+c.what, err, c.says)
 		said = append(said, fmt.Sprint(err))
-		if d := cmp.Diff(before, onDisk(t, k.dir)); d != "" {
+		if d := cmp.Diff(before, simtest.OnDisk(t, k.dir)); d != "" {
 			t.Errorf("%s, %s: it is refused, and now there is other on the disk\n%s", c.kind,
 				c.what, d)
 		}
@@ -627,7 +600,7 @@ func TestChosenOtherwise(t *testing.T) {
 				if err := os.WriteFile(path, text, 0o666); err != nil {
 					t.Fatal(err)
 				}
-				before := onDisk(t, k.dir)
+				before := simtest.OnDisk(t, k.dir)
 				_, err := search(k.dir, k.p, func(step, route int, c []float64) []float64 {
 					if step == 1 && route == other {
 						return change(c)
@@ -643,7 +616,7 @@ func TestChosenOtherwise(t *testing.T) {
 				}
 				simtest.Refused(t, fmt.Sprintf("%03b are kept, %d is %s", kept, other, what), err,
 					fmt.Sprintf("step 1 chose otherwise for route %d before", other))
-				if d := cmp.Diff(before, onDisk(t, k.dir)); d != "" {
+				if d := cmp.Diff(before, simtest.OnDisk(t, k.dir)); d != "" {
 					t.Errorf("%03b are kept, %d is %s: on the disk\n%s", kept, other, what, d)
 				}
 				if again, err := k.goOn(k.dir, k.p); err != nil || again != whole {
