@@ -49,7 +49,10 @@ FLAGS     = -vet=off $(if $(filter -count%,$(TESTFLAGS)),,-count=1) $(if $(filte
 
 # The log's first line says what it is of; a run that is ended leaves none. Some packages wait
 # for processes and clocks, so one more than there are processors is tested at a time.
+# A thread of NumPy's OpenBLAS waits for work without sleep for as long as NumPy takes to import, in
+# each of hundreds of Pythons. At 2^4 ticks it sleeps; there are as many threads.
 .PHONY: test
+test: export OPENBLAS_THREAD_TIMEOUT ?= 4
 test: venv ## run all tests, never from the cache, and name what was not run for want of something
 	-@$(MAKE) --no-print-directory onnxruntime >/dev/null
 	@mkdir -p $(dir $(LOG)) && rm -f $(LOG)

@@ -428,7 +428,9 @@ func surroundings(t *testing.T, folder string) []string {
 		"HOME=" + filepath.Join(folder, ".home"),
 		"PATH=" + filepath.Join(folder, "bin") + string(filepath.ListSeparator) + os.Getenv("PATH"),
 	}
-	for _, name := range []string{"CXX", "LD_LIBRARY_PATH", "TMPDIR"} {
+	for _, name := range []string{
+		"CXX", "LD_LIBRARY_PATH", "TMPDIR", "OPENBLAS_THREAD_TIMEOUT",
+	} {
 		if value, set := os.LookupEnv(name); set {
 			env = append(env, name+"="+value)
 		}

@@ -63,11 +63,9 @@ func TestVerify(t *testing.T) {
 		}
 		file, out := filepath.Join(dir, name+".py"), filepath.Join(dir, name+".json")
 		writeController(t, file, c.top, c.body)
-		args := []string{"verify", file, "--out", out}
-		if name != "honest" {
-			args = append(args, "--workers", "1") // of which each trial starts a process
-		}
-		status, stdout, stderr := lockstepRun(t.Context(), append(args, inputs...)...)
+		status, stdout, stderr := lockstepRun(
+			t.Context(),
+			append([]string{"verify", file, "--out", out}, inputs...)...)
 		// whose routes fail
 		if want := map[bool]int{true: exitUsage}[name == "steals"]; status != want {
 			t.Fatalf("%s: exit %d, want %d\n%s", name, status, want, stderr)
@@ -151,7 +149,7 @@ func TestVerifyCheck(t *testing.T) {
 		}
 		status, stdout, stderr := lockstepRun(
 			t.Context(),
-			append([]string{"verify", "--check", forged, "--workers", "1"}, inputs...)...)
+			append([]string{"verify", "--check", forged}, inputs...)...)
 		if status != c.status || !strings.Contains(stdout+stderr, c.want) {
 			t.Errorf(
 				"%s: exit %d, want %d with %q:\n%s%s", name, status, c.status, c.want, stdout,
