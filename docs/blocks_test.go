@@ -3,6 +3,7 @@ package docs
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"lockstep/golden"
 	"lockstep/internal/defaults"
 	"lockstep/internal/fileio"
 	"lockstep/internal/group"
@@ -489,12 +491,18 @@ func scratch(t *testing.T) string {
 	)
 	write("grid.txt", []byte("0.195,0.1,-0.053\n0.3,0.05,-0.1\n"))
 	link(t, built(t), filepath.Join(dir, "bin", "lockstep"))
+	recordings(t, dir)
 	sources(t, dir)
-	trace := exec.Command(built(t), "rollout", "--data_path", "data", "--trace", "mine.trace")
-	trace.Dir, trace.Env = dir, surroundings(t, dir)
-	if out, err := trace.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	// It is the same for each page: made in the folder of the first.
+	kept := filepath.Join(filepath.Dir(built(t)), "mine.trace")
+	if _, err := os.Stat(kept); err != nil {
+		trace := exec.Command(built(t), "rollout", "--data_path", "data", "--trace", kept)
+		trace.Dir, trace.Env = dir, surroundings(t, dir)
+		if out, err := trace.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
 	}
+	write("mine.trace", read(t, kept))
 	return dir
 }
 
@@ -516,13 +524,74 @@ func sources(t *testing.T, dir string) {
 		}
 		link(t, filepath.Join(root, e.Name()), filepath.Join(dir, e.Name()))
 	}
-	// What is compiled for this machine is kept between runs, what was downloaded is not seen.
-	if emulated, err := fileio.CacheDir("emulated"); err == nil {
-		cache := filepath.Join(dir, ".home", ".cache", "lockstep")
-		if err := os.MkdirAll(cache, 0o777); err != nil {
+	// What is compiled for this machine and what its Python answered is kept between runs, what
+	// was downloaded is not seen.
+	cache := filepath.Join(dir, ".home", ".cache", "lockstep")
+	if err := os.MkdirAll(cache, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"emulated", "profiles"} {
+		if kept, err := fileio.CacheDir(name); err == nil && os.MkdirAll(kept, 0o755) == nil {
+			link(t, kept, filepath.Join(cache, name))
+		}
+	}
+}
+
+// recordings are those of the clone, but of the project's network the first two of each profile: on
+// all of them TestTrajectory of parity holds the engines to Python.
+func recordings(t *testing.T, dir string) {
+	t.Helper()
+	of, err := filepath.Abs("../golden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = filepath.Join(dir, "golden")
+	sets := filepath.Join("testdata", "default")
+	for _, folder := range []string{"", "testdata", sets} {
+		entries, err := os.ReadDir(filepath.Join(of, folder))
+		if err == nil {
+			err = os.Mkdir(filepath.Join(dir, folder), 0o777)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
-		link(t, emulated, filepath.Join(cache, "emulated"))
+		for _, e := range entries {
+			name := filepath.Join(folder, e.Name())
+			switch {
+			case folder == sets:
+				few(t, filepath.Join(of, name), filepath.Join(dir, name))
+			case name != "testdata" && name != sets:
+				link(t, filepath.Join(of, name), filepath.Join(dir, name))
+			}
+		}
+	}
+}
+
+// few makes a set of the first two recordings of another.
+func few(t *testing.T, from, to string) {
+	t.Helper()
+	const list = "provenance.json"
+	set, err := golden.OpenSet(from)
+	if err == nil {
+		err = os.Mkdir(to, 0o777)
+	}
+	var all map[string]any
+	if err == nil {
+		err = json.Unmarshal(read(t, filepath.Join(from, list)), &all)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	all["recordings"] = all["recordings"].([]any)[:2]
+	for _, e := range set.Recordings[:2] {
+		link(t, filepath.Join(from, e.File), filepath.Join(to, e.File))
+	}
+	text, err := json.Marshal(all)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(to, list), text, 0o666)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
