@@ -3,10 +3,12 @@ package gpu
 import (
 	"flag"
 	"fmt"
+	"slices"
 	"testing"
 
 	"lockstep"
 	"lockstep/golden"
+	"lockstep/internal/simtest"
 )
 
 // goldenSteps has the recordings compared in blocks of every size, up to so many steps behind
@@ -16,9 +18,13 @@ var goldenSteps = flag.Int(
 	"golden-steps", 0, "compare so many steps of all recordings, in blocks of every size",
 )
 
+// fewSteps is goldenSteps for large blocks on the CPU, which computes all of a block for one route.
+// Whole recordings are in TestTrajectory of parity and TestGolden of the kernels.
+const fewSteps = 80
+
 // TestGoldens holds rollouts to what Python recorded: every stage of every step, in
 // blocks of every size. On the CPU, where that takes long, profiles take turns with the
-// sizes, and sizes with the recordings.
+// sizes, and sizes with the recordings; blocks of more than two have fewSteps of them.
 func TestGoldens(t *testing.T) {
 	sets := goldens(t)
 	for p, set := range sets {
@@ -46,9 +52,6 @@ func holdSet(t *testing.T, set *golden.Set, turn func(size int) bool) {
 				if golden.HashRoute(route) != recording.RouteHash {
 					t.Fatalf("route %s is not the one that was recorded", route.Name)
 				}
-				if *goldenSteps > 0 {
-					route = shorten(route, lockstep.ControlStartIdx+*goldenSteps)
-				}
 				jobs = append(jobs, lockstep.Job{Route: route, Policy: policy})
 				recordings = append(recordings, recording)
 			}
@@ -57,18 +60,22 @@ func holdSet(t *testing.T, set *golden.Set, turn func(size int) bool) {
 	if len(jobs) != len(set.Recordings) || len(jobs) == 0 {
 		t.Fatalf("%d jobs for %d recordings", len(jobs), len(set.Recordings))
 	}
+	onCPU, whole := *goldenSteps == 0 && !onHardware(t), simtest.Whole(t)
 	for k, size := range blockSizes {
-		from, to := 0, len(jobs)
-		if *goldenSteps == 0 && !onHardware(t) {
+		from, to, steps := 0, len(jobs), *goldenSteps
+		if onCPU {
 			if !turn(k) {
 				continue
 			}
 			from, to = k*len(jobs)/len(blockSizes), (k+1)*len(jobs)/len(blockSizes)
+			if size > 2 && !whole {
+				steps = fewSteps
+			}
 		}
 		t.Run(fmt.Sprintf("blocks of %d", size), func(t *testing.T) {
 			holdGoldens(
 				t, newSimulator(t, Config{Profile: set.Profile, RoutesPerBlock: size}),
-				jobs[from:to], recordings[from:to],
+				jobs[from:to], recordings[from:to], steps,
 			)
 		})
 	}
@@ -83,27 +90,36 @@ func onHardware(t *testing.T) bool {
 	return !info.Emulated && info.Name != "stand-in"
 }
 
-// holdGoldens has a test for each recording, whose name goes into the evidence of a GPU.
-func holdGoldens(t *testing.T, s *Simulator, jobs []lockstep.Job, recordings []*golden.Recording) {
+// holdGoldens has a test for each recording, whose name goes into the evidence of a GPU. It compares
+// so many steps behind the first command, or all.
+func holdGoldens(
+	t *testing.T, s *Simulator, jobs []lockstep.Job, recordings []*golden.Recording, few int,
+) {
 	steps := int64(0)
 	shortcuts := lockstep.AllSteps
-	if *goldenSteps > 0 {
+	if few > 0 {
 		shortcuts = lockstep.CostOnly
+		jobs = slices.Clone(jobs)
+		for i := range jobs {
+			jobs[i].Route = shorten(jobs[i].Route, lockstep.ControlStartIdx+few)
+		}
 	}
 	for i, got := range traces(t, s, jobs, lockstep.Options{Shortcuts: shortcuts}) {
 		steps += int64(len(got.steps))
-		if *goldenSteps > 0 {
-			steps = int64((i + 1) * *goldenSteps)
+		if few > 0 {
+			steps = int64((i + 1) * few)
 		}
 		t.Run(fmt.Sprintf("%s.%v", jobs[i].Route.Name, jobs[i].Policy), func(t *testing.T) {
 			if got.result.Err != nil {
 				t.Fatal(got.result.Err)
 			}
-			difference := recordingDifference
-			if *goldenSteps > 0 {
-				difference = beginningDifference
+			d := ""
+			if few > 0 {
+				d = beginningDifference(got, recordings[i], few)
+			} else {
+				d = recordingDifference(got, recordings[i])
 			}
-			if d := difference(got, recordings[i]); d != "" {
+			if d != "" {
 				t.Error(d)
 			}
 		})
@@ -135,7 +151,7 @@ func recordingDifference(got *trace, want *golden.Recording) string {
 
 // beginningDifference is how the steps that a rollout has of a recording differ from it, or "".
 // Where the network was left out there are commands alone.
-func beginningDifference(got *trace, want *golden.Recording) string {
+func beginningDifference(got *trace, want *golden.Recording, steps int) string {
 	ran := 0
 	for i := range got.steps {
 		s := &got.steps[i]
@@ -150,8 +166,8 @@ func beginningDifference(got *trace, want *golden.Recording) string {
 			return d
 		}
 	}
-	if ran != *goldenSteps {
-		return fmt.Sprintf("the network ran in %d steps, want %d", ran, *goldenSteps)
+	if ran != steps {
+		return fmt.Sprintf("the network ran in %d steps, want %d", ran, steps)
 	}
 	return ""
 }
