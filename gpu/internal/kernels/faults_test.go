@@ -201,11 +201,11 @@ func try(t testing.TB, d driver.Device, r rollouts) (out []outcome, err error) {
 	return run(softly{t}, d, r), nil
 }
 
-// impatient is a device that waits for two seconds.
+// impatient is a device that waits for a moment, for a kernel that computes all the while.
 type impatient struct{ *emulated.Device }
 
 func (d impatient) Synchronize(context.Context) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()
 	return d.Device.Synchronize(ctx)
 }
