@@ -1,6 +1,7 @@
 package classic
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -209,6 +210,32 @@ func TestSteps(t *testing.T) {
 					sameStep(t, k.name+": "+name, got, want)
 				}
 			}
+		}
+	}
+}
+
+// TestRecordedSquares: a pendulum that is pushed by a number whose square was recorded from Python
+// is rewarded as the Go functions have it, whichever lane it is in.
+func TestRecordedSquares(t *testing.T) {
+	x, _, err := golden.Function("powf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range require(t) {
+		for lane := range 8 {
+			task, err := classic.Make("Pendulum-v1", lane+len(x), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, want := newBlock(&task, k, 0, task.Num), newBlock(&task, plain, 0, task.Num)
+			for _, b := range []*block{got, want} {
+				for i, x := range x {
+					b.forces[lane+i] = float32(x)
+				}
+				b.resume(b.ended)
+				b.move()
+			}
+			sameStep(t, fmt.Sprintf("%s, from lane %d", k.name, lane), got, want)
 		}
 	}
 }
