@@ -635,6 +635,19 @@ func TestCounted(t *testing.T) {
 		}
 		counted(fmt.Sprint("after ", steps, " more"), c.uncounted, c.want...)
 	}
+	shot, err := v.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(shot.Elapsed, []int32{9, last - 1, 8, 7})
+	if err := v.Restore(shot); err != nil {
+		t.Fatal(err)
+	}
+	counted("restored", 1, shot.Elapsed...)
+	if err := v.Run(t.Context(), classic.Policy{Uniform: &key}, 2, nil); err != nil {
+		t.Fatal(err)
+	}
+	counted("restored, after 2 more", last-most-2, 11, most+2, 10, 9)
 }
 
 // TestOpened: engines open the kernels that they are named for, as many blocks at once as they are
