@@ -194,6 +194,34 @@ func onHollow(open func() (driver.Device, error)) *Simulator {
 	}
 }
 
+// TestAbout: a simulator says which network and kernels compute, on what; and why it cannot say.
+func TestAbout(t *testing.T) {
+	lost := false
+	s := onHollow(func() (driver.Device, error) {
+		if lost {
+			return nil, errPlanted
+		}
+		h := newHollow()
+		h.info.Kernels, h.info.Driver = "0123456789abcdef", "12.8"
+		return h, nil
+	})
+	s.model, s.name = "cafe", "gpu"
+	for _, want := range []lockstep.About{
+		{Model: "cafe", Inside: "kernels 0123456789ab on hollow, driver 12.8"},
+		{Model: "cafe", Inside: errPlanted.Error()},
+	} {
+		if got := s.About(); fmt.Sprint(got) != fmt.Sprint(want) || s.Name() != "gpu" {
+			t.Errorf("%s: %+v, want %+v", s.Name(), got, want)
+		}
+		s.disconnect()
+		lost = true
+	}
+	s.config.Profile.Exp = lockstep.ExpF
+	if got := s.Profile(); got != s.config.Profile {
+		t.Errorf("the profile is %v, want %v", got, s.config.Profile)
+	}
+}
+
 // TestLost has each call of a device fail, one at a time, whatever a simulator is asked for: that
 // error is heard, what was on the device is lost, and the device is opened once more.
 func TestLost(t *testing.T) {

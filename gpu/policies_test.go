@@ -548,3 +548,36 @@ func TestTables(t *testing.T) {
 		}
 	}
 }
+
+// TestKinds: of a launch a job needs what it says, and what it was not told of it does not need.
+func TestKinds(t *testing.T) {
+	declared, taught := network(8), &lockstep.Trajectory{}
+	for _, c := range []struct {
+		run  run
+		job  lockstep.Job
+		want kind
+	}{
+		{run{}, lockstep.Job{Policy: lockstep.Zero{}}, kind{}},
+		{run{}, lockstep.Job{Policy: lockstep.DefaultPID()}, kind{}},
+		{run{}, lockstep.Job{Policy: lockstep.Zero{}, Expected: true}, kind{policies: true}},
+		{run{}, lockstep.Job{Policy: lockstep.PIDFF{}}, kind{policies: true}},
+		{run{}, lockstep.Job{Policy: declared}, kind{policies: true}},
+		{run{}, lockstep.Job{Policy: weavePolicy}, kind{commands: true}},
+		{run{}, lockstep.Job{Policy: weavePolicy, Expected: true},
+			kind{commands: true, policies: true}},
+		{run{}, lockstep.Job{Policy: lockstep.Zero{}, Teacher: taught}, kind{teacher: true}},
+		{run{}, lockstep.Job{Policy: lockstep.Zero{}, Draws: []float64{0}}, kind{draws: true}},
+		{run{}, lockstep.Job{Policy: lockstep.Zero{}, Observe: func(*lockstep.Step) {}},
+			kind{traced: true}},
+		{run{opts: lockstep.Options{Trajectory: true}}, lockstep.Job{Policy: lockstep.Zero{}},
+			kind{trajectory: true}},
+		{run{training: &lockstep.Experience{}}, lockstep.Job{Policy: declared},
+			kind{policies: true, training: true}},
+		{run{training: &lockstep.Experience{}, kept: &experience{}}, lockstep.Job{Policy: declared},
+			kind{policies: true, training: true, kept: true}},
+	} {
+		if got := c.run.kind(&c.job); got != c.want {
+			t.Errorf("%+v needs %+v, want %+v", c.job, got, c.want)
+		}
+	}
+}

@@ -812,7 +812,11 @@ func (brokenBatch) Close() error                         { return nil }
 func TestNothing(t *testing.T) {
 	s := newSimulator(t, Config{})
 	before := s.Stats()
-	results(t, s, context.Background(), nil, lockstep.Options{})
+	ctx, computing := lockstep.WithComputing(t.Context())
+	results(t, s, ctx, nil, lockstep.Options{})
+	if got := computing(); !slices.Equal(got, []string{lockstep.Identity(s)}) {
+		t.Errorf("%q computed, want the simulator itself", got)
+	}
 	if got := s.Stats().Sub(before); got != (Stats{}) {
 		t.Errorf("nothing cost %+v", got)
 	}

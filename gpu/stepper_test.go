@@ -100,6 +100,62 @@ func TestStepper(t *testing.T) {
 	}
 }
 
+// TestTaught: rollouts in step that a teacher leads, one of them by draws that are given, are the
+// reference's, and so are rollouts that are computed at once.
+func TestTaught(t *testing.T) {
+	s := newSimulator(t, Config{})
+	ref := newReference(t, s.Profile())
+	random := rand.New(rand.NewPCG(5, 6))
+	numbers := func(n int, scale float64) (all []float64) {
+		for range n {
+			all = append(all, scale*(random.Float64()-0.5))
+		}
+		return all
+	}
+	var jobs []lockstep.Job
+	for i, rows := range []int{103, 101, 102} {
+		jobs = append(jobs, lockstep.Job{
+			Route: shorten(routes()[i], rows), Policy: lockstep.DefaultPID(),
+			Teacher: &lockstep.Trajectory{
+				Lataccel: numbers(rows, 8), Action: numbers(rows, 4),
+			},
+		})
+	}
+	jobs[1].Draws = make([]float64, 101-lockstep.ContextLength)
+	for k := range jobs[1].Draws {
+		jobs[1].Draws[k] = random.Float64()
+	}
+	opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
+	want := traces(t, ref, jobs, opts)
+	p := reset(t, s, jobs, opts)
+	q, err := ref.Reset(t.Context(), jobs, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	none := []float64{math.NaN(), math.NaN(), math.NaN()}
+	got, led := make([]float64, 3), make([]float64, 3)
+	for !p.Done() {
+		if err := errors.Join(
+			p.Step(t.Context(), none, got), q.Step(t.Context(), none, led),
+			simtest.SameBits(fmt.Sprintf("step %d", p.Index()-1), got, led),
+		); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inStep, err := p.Results(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for j, got := range results(t, s, t.Context(), jobs, opts) {
+		for _, r := range []lockstep.Result{got, inStep[j]} {
+			if d := resultDifference(r, want[j].result); d != "" {
+				t.Errorf("job %d: %s", j, d)
+			}
+		}
+	}
+}
+
 // reset makes a Stepper that ends with the test.
 func reset(
 	t *testing.T, s *Simulator, jobs []lockstep.Job, opts lockstep.Options,
