@@ -134,7 +134,18 @@ func (s *suite) draws() {
 // clipping: answers of any size are clipped to the range of steer commands, and
 // predictions to half a m/s² around the lataccel before.
 func (s *suite) clipping() {
-	var jobs []lockstep.Job
+	s.hold(s.extreme(), brief)
+	wild := s.wild()
+	s.hold(
+		[]lockstep.Job{
+			{Route: wild, Policy: lockstep.DefaultPID()}, {Route: wild, Policy: lockstep.Zero{}},
+		},
+		brief,
+	)
+}
+
+// extreme are jobs whose controllers always give one answer, of any size.
+func (s *suite) extreme() (jobs []lockstep.Job) {
 	for _, answer := range []float64{
 		math.Inf(1), math.Inf(-1), 1e300, -1e300, 2, -2, math.Nextafter(2, 3), math.Nextafter(2, 0),
 		math.Copysign(0, -1), math.SmallestNonzeroFloat64,
@@ -149,8 +160,11 @@ func (s *suite) clipping() {
 			},
 		)
 	}
-	s.hold(jobs, brief)
-	// Targets far from anything that the network predicts.
+	return jobs
+}
+
+// wild is a route with targets far from anything that the network predicts.
+func (s *suite) wild() *lockstep.Route {
 	wild := copied(short(s.routes[5], 108))
 	wild.Name = "wild"
 	for i := range wild.TargetLataccel {
@@ -159,17 +173,15 @@ func (s *suite) clipping() {
 			wild.SteerCommand[i] = math.NaN() // not recorded
 		}
 	}
-	s.hold(
-		[]lockstep.Job{
-			{Route: wild, Policy: lockstep.DefaultPID()}, {Route: wild, Policy: lockstep.Zero{}},
-		},
-		brief,
-	)
+	return wild
 }
 
 // teacher: another's trajectory, longer than needed and not what would have come, is
 // computed from, and what is computed is reported all the same.
-func (s *suite) teacher() {
+func (s *suite) teacher() { s.hold(s.schooled(), brief) }
+
+// schooled are jobs each of which has another teacher.
+func (s *suite) schooled() []lockstep.Job {
 	jobs := s.some()
 	for i := range jobs {
 		t := taught(110, 110)
@@ -178,7 +190,7 @@ func (s *suite) teacher() {
 		}
 		jobs[i].Teacher = t
 	}
-	s.hold(jobs, brief)
+	return jobs
 }
 
 // cancellation: when the context ends, jobs that are not finished have its error,

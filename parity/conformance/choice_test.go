@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"lockstep/golden/vectors"
 	"lockstep/internal/guard"
 	"lockstep/internal/simtest"
+	"lockstep/reference"
 )
 
 // TestBins: a token stands for what it stands for in Python's vectors.
@@ -199,4 +201,73 @@ func TestTenErrors(t *testing.T) {
 	if got := firstLine(errors.New("a\nb")); got != "a" {
 		t.Errorf("the first line is %q", got)
 	}
+}
+
+// TestInputs: what checks give a simulator is awkward: answers and targets beyond all bounds, at
+// them and beside them, on both sides, and teachers of which none is another's.
+func TestInputs(t *testing.T) {
+	t.Parallel()
+	s, err := newSuite(&wrapper{profile: reference.HostProfile}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is := func(what string, all []float64, low, high float64, among ...float64) {
+		t.Helper()
+		bits := map[uint64]bool{}
+		for _, x := range all {
+			if bits[math.Float64bits(x)] = true; !(low <= x && x <= high) {
+				t.Errorf("%s: %v, want none beyond %v and %v", what, x, low, high)
+			}
+		}
+		for _, x := range among {
+			if !bits[math.Float64bits(x)] {
+				t.Errorf("%s: %v is not among them", what, x)
+			}
+		}
+	}
+	var answers []float64
+	for _, j := range s.extreme() {
+		c := j.Policy.(lockstep.Custom).New()
+		answers = append(answers, c.Update(0, 0, lockstep.State{}, lockstep.FuturePlan{}))
+	}
+	inf, zero := math.Inf(1), math.Copysign(0, -1)
+	is("answers", answers, -inf, inf, inf, -inf, 1e300, -1e300, 2, -2, math.Nextafter(2, 3),
+		math.Nextafter(2, 0), zero, math.SmallestNonzeroFloat64)
+	wild := s.wild()
+	is("targets", wild.TargetLataccel, -1e300, 7, 5, -5, 7, -1e300, 0, zero)
+	is("commands", wild.SteerCommand[:lockstep.ControlStartIdx], -7, 3, 3, -7, 0.1)
+	if !math.IsNaN(wild.SteerCommand[lockstep.ControlStartIdx]) {
+		t.Error("a command is recorded of a step that is steered")
+	}
+	jobs := s.schooled()
+	for i, j := range jobs {
+		is("taught lataccels", j.Teacher.Lataccel, -4, 4)
+		is("taught actions", j.Teacher.Action, -1.9, 1.9)
+		for _, x := range [][]float64{j.Teacher.Lataccel, j.Teacher.Action} {
+			if len(x) <= j.Route.Len() || slices.Min(x) > -1.5 || slices.Max(x) < 1.5 {
+				t.Errorf("job %d is taught %d values from %v to %v", i, len(x), slices.Min(x),
+					slices.Max(x))
+			}
+		}
+		before := jobs[max(i-1, 0)].Teacher // who is as far as this one is a step later or before
+		if i > 0 && (before.Lataccel[1] != j.Teacher.Lataccel[0] ||
+			before.Action[0] != j.Teacher.Action[1]) {
+			t.Errorf("job %d has the teacher of job %d", i, i-1)
+		}
+	}
+	if d := alike(s.some()); d != "" {
+		t.Error(d)
+	}
+}
+
+// alike says which jobs have one route, or as many rows.
+func alike(jobs []lockstep.Job) string {
+	for i, j := range jobs {
+		for _, other := range jobs[:i] {
+			if other.Route.Len() == j.Route.Len() || other.Route.Name == j.Route.Name {
+				return fmt.Sprintf("two jobs of %s, or of %d rows", j.Route.Name, j.Route.Len())
+			}
+		}
+	}
+	return ""
 }

@@ -118,6 +118,13 @@ func TestStepMutants(t *testing.T) {
 				}
 			},
 		}},
+		{"a bit of the first observation", "job 2, step 100: observation[6] (v ego)", stepFault{
+			observe: func(p lockstep.Stepper, into []float32) {
+				if x := &into[2*lockstep.ObservationSize+6]; p.Index() == 100 {
+					*x = math.Float32frombits(math.Float32bits(*x) ^ 1)
+				}
+			},
+		}},
 		{"observations of what has ended",
 			"job 0, step 104: observation[6] (v ego) is 0.5, want 0", stepFault{
 				observe: func(p lockstep.Stepper, into []float32) {
