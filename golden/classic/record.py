@@ -211,6 +211,7 @@ ANGLES = """
     0x1.53f908c2c392ap-2 0x1.15b258b4b3b16p-1 0x1.2383dccf05263p-5 0x1.d71651f130d68p-3
     0x1.e72d16fc68944p-3 0x1.a1b6a15b60757p-1 0x1.d358688cfa903p+1 0x1.c5213d48b2645p-2
     0x1.b4c251acb3973p+24 0x1.7a0000002fff6p-1 0x1.020c496d3b511p-3 0x1.0000034a1c2f7p+435
+    0x1.5b522129badaep+618
 """
 
 # Numbers of which the same is true of a square.
