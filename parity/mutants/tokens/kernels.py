@@ -236,16 +236,11 @@ def main() -> None:
     build = tree / "gpu/internal/driver/emulated/build.go"
     build.write_text(build.read_text().replace('append(common, "-O3")', 'append(common, "-O1")'))
     chosen = compiled(tree, chosen)
-    for package in ("gpu/internal/kernels", "gpu"):
-        subprocess.run(
-            ["go", "test", "-c", "-o", f"build/{package.replace('/', '_')}.test", f"./{package}"],
-            cwd=tree,
-            check=True,
-        )
-    judges = [
-        (KERNELS, ["../../build/gpu_kernels.test", *FAST, units]),
-        ("gpu", ["../build/gpu.test", *FAST, f"{engine}/blocks_of_1"]),
-    ]
+    judges = []
+    for package, flags in ((KERNELS, [*FAST, units]), ("gpu", [*FAST, f"{engine}/blocks_of_1"])):
+        program = f"build/{package.replace('/', '_')}.test"
+        subprocess.run(["go", "test", "-c", "-o", program, f"./{package}"], cwd=tree, check=True)
+        judges.append((package, [str(tree / program), *flags]))
     common.judge(
         o,
         "gpu/internal/kernels (tokens)",
