@@ -191,9 +191,12 @@ def compiled(tree: Path, chosen: list[common.Mutant]) -> list[common.Mutant]:
                 wrong.add((f"{KERNELS}/{m[1]}", int(m[2])))
             if done.returncode and not wrong:
                 raise SystemExit(done.stderr)
-        left = [m for m in chosen if (m.file, m.line) not in wrong]
         if not wrong:
             return chosen
+        left = [m for m in chosen if (m.file, m.line) not in wrong]
+        if len(left) == len(chosen):  # a statement of several lines is named by one of them
+            named = {(file, line + k) for file, line in wrong for k in range(-3, 4)}
+            left = [m for m in chosen if (m.file, m.line) not in named]
         if len(left) == len(chosen):
             raise SystemExit(f"the compiler names lines without a mutant: {sorted(wrong)}")
         for m in chosen:
