@@ -527,7 +527,8 @@ def test_run_is_steps(name, mode, seed):
     chosen = []
     for policy in ("random", network, "table"):
         table = chosen[0] if policy == "table" else policy
-        run = ours.run(20, table, seed, record=everything)
+        how = {"seed": seed} if policy == "random" else {}
+        run = ours.run(20, table, **how, record=everything)
         for t, (obs, rewards, terminated, truncated, states, infos) in enumerate(
             recorded(theirs, 20, run.actions)
         ):

@@ -205,8 +205,7 @@ class ClassicCalls(History):
                 rng.normal(0, 1, (outputs, 5)),
             ],
             [rng.normal(0, 1, 5), np.zeros(outputs)],
-            classic.Network.gumbel(4) if kind == "noise" else None,
-            self.integer(0, 9, "seed of noise"),
+            *([classic.Network.gumbel(4), self.integer(0, 9, "its seed")] * (kind == "noise")),
         )
 
     @call
@@ -218,6 +217,9 @@ class ClassicCalls(History):
         if self.mode is AutoresetMode.SAME_STEP and self.perhaps("final_observations"):
             record.append("final_observations")
         policy = self.policy(steps)
+        if not isinstance(policy, str):  # nothing else is drawn by it
+            refused(lambda: self.envs.run(steps, policy, key), ValueError, match=f"seed={key}: ")
+            key = None
         if self.blocked(lambda: self.envs.run(steps, policy, key, record)):
             return
         here, n = self.envs.snapshot(), self.envs.num_envs
