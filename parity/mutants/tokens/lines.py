@@ -1,6 +1,6 @@
 """A plugin of pytest: which lines of a package each test executes, and how long it takes.
 
-Written to the file --lines, of the package LOCKSTEP_LINES_OF. What is executed outside of
+Written to the file --lines, of the package LINES_OF. What is executed outside of
 any test, or by a fixture, which tests may share, is all tests'. What a child process executes is
 not seen.
 """
@@ -14,7 +14,7 @@ from collections import defaultdict
 
 import pytest
 
-PACKAGE = os.environ["LOCKSTEP_LINES_OF"] + os.sep
+PACKAGE = os.environ["LINES_OF"] + os.sep
 ALL = ""
 lines, seconds, whose = defaultdict(set), defaultdict(float), ALL
 

@@ -219,7 +219,7 @@ def main() -> None:
             (tree / m.file).write_text(everything[m])
             return more
         more["PYTHONPATH"] += os.pathsep + str(tree / "parity/mutants/tokens")
-        return more | {"LOCKSTEP_LINES_OF": str(tree / PACKAGE)}
+        return more | {"LINES_OF": str(tree / PACKAGE)}
 
     pytest = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
     files = {Path(m.file).name for m in chosen}
