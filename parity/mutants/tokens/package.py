@@ -9,6 +9,7 @@ those judge that execute its line, as a first run of all has recorded, the quick
 from __future__ import annotations
 
 import ast
+import dataclasses
 import hashlib
 import importlib.util
 import json
@@ -51,6 +52,10 @@ NEGATION = {
     ast.Lt: ">=", ast.LtE: ">", ast.Gt: "<=", ast.GtE: "<", ast.Eq: "!=", ast.NotEq: "==",
     ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in",
 }  # fmt: skip
+
+
+# Bytes of a file, from the first to that behind the last, and what stands there instead.
+Edit = tuple[int, int, str]
 
 
 def changes(tree: ast.AST, text: str) -> Iterator[tuple[ast.AST, str, str]]:
@@ -118,8 +123,8 @@ def calls(node: ast.Call, of: Callable[[ast.AST], str]) -> Iterator[tuple[ast.AS
         yield node, "SHARE_COPY", given[0]
 
 
-def mutants(file: str, text: str) -> dict[common.Mutant, str]:
-    """What the operators make of a file: each mutant, and the whole file then."""
+def mutants(file: str, text: str) -> dict[common.Mutant, Edit]:
+    """What the operators make of a file: each mutant, and what it has in place of some bytes."""
     begins = [0]
     for line in text.splitlines(keepends=True):
         begins.append(begins[-1] + len(line.encode()))
@@ -133,7 +138,8 @@ def mutants(file: str, text: str) -> dict[common.Mutant, str]:
         except SyntaxError:
             continue
         short = f"… {' '.join(new.split())} …"
-        found[common.Mutant(file, node.lineno, node.col_offset + 1, operator, short)] = whole
+        m = common.Mutant(file, node.lineno, node.col_offset + 1, operator, short)
+        found[m] = start, end, new
     return found
 
 
@@ -170,6 +176,16 @@ class Recorded:
         """Where a file of tests records."""
         return self.folder / f"{name}.json"
 
+    def mutants(self) -> dict[common.Mutant, Edit]:
+        """All mutants of the package."""
+        file = self.file("mutants")
+        if not file.exists():
+            all_of: dict[common.Mutant, Edit] = {}
+            for name in TESTS:
+                all_of |= mutants(f"{PACKAGE}/{name}", (common.ROOT / PACKAGE / name).read_text())
+            file.write_text(json.dumps([(dataclasses.astuple(m), e) for m, e in all_of.items()]))
+        return {common.Mutant(*m): tuple(e) for m, e in json.loads(file.read_text())}
+
     def runs(self, names: list[str]) -> Iterator[dict[str, Any]]:
         """What files of tests have recorded."""
         for name in names:
@@ -191,32 +207,31 @@ class Recorded:
 
 def main() -> None:
     o = common.options(__doc__, most=40)
-    everything: dict[common.Mutant, str] = {}
-    for name in TESTS:
-        everything |= mutants(f"{PACKAGE}/{name}", (common.ROOT / PACKAGE / name).read_text())
+    installed = importlib.util.find_spec("lockstep")
+    if installed is None or installed.origin is None:
+        raise SystemExit("lockstep is not installed beside this Python: make test-python")
+    library = next(Path(installed.origin).parent.glob("liblockstep.*"))
+    here = [*(common.ROOT / PACKAGE).glob("*.py"), *(common.ROOT / "python/tests").iterdir()]
+    recorded = Recorded(common.ROOT / "build/lines" / digest([*here, library, Path(__file__)]))
+    everything = recorded.mutants()
     chosen = common.sample(list(everything), o.seed, o.most)
     if o.list:
         for m in chosen:
             print(m, m.new, sep="\t")
         return
     tree = common.copy()
-    installed = importlib.util.find_spec("lockstep")
-    if installed is None or installed.origin is None:
-        raise SystemExit("lockstep is not installed beside this Python: make test-python")
-    library = next(Path(installed.origin).parent.glob("liblockstep.*"))
     (tree / PACKAGE / library.name).symlink_to(library)
 
     trees = {f"{PACKAGE}/{n}": ast.parse((tree / PACKAGE / n).read_text()) for n in TESTS}
     given = {file: (tree / file).read_text() for file in trees}
-    sources = [*tree.glob(f"{PACKAGE}/*.py"), *tree.glob("python/tests/*"), library]
-    recorded = Recorded(common.ROOT / "build/lines" / digest(sources))
 
     def plant(_: int, m: common.Mutant | None) -> Mapping[str, str]:
         for file, text in given.items():
             (tree / file).write_text(text)
         more = {"PYTHONPATH": str(tree / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
         if m is not None:
-            (tree / m.file).write_text(everything[m])
+            data, (start, end, new) = given[m.file].encode(), everything[m]
+            (tree / m.file).write_bytes(data[:start] + new.encode() + data[end:])
             return more
         more["PYTHONPATH"] += os.pathsep + str(tree / "parity/mutants/tokens")
         return more | {"LINES_OF": str(tree / PACKAGE)}
