@@ -622,7 +622,7 @@ func built(t *testing.T) string {
 			t.Fatal(err)
 		}
 		path := filepath.Join(dir, "lockstep")
-		if out, err := exec.Command("go", "build", "-o", path,
+		if out, err := exec.Command("go", "build", "-ldflags=-w", "-o", path,
 			"lockstep/cmd/lockstep").CombinedOutput(); err != nil {
 			os.RemoveAll(dir)
 			t.Fatalf("%v\n%s", err, out)

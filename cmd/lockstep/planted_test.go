@@ -66,7 +66,8 @@ func TestPlantedFault(t *testing.T) {
 		t.Fatal(err)
 	}
 	build := exec.CommandContext(
-		t.Context(), "go", "build", "-overlay", list, "-o", program, "./cmd/lockstep",
+		t.Context(), "go", "build", "-ldflags=-w", "-overlay", list, "-o", program,
+		"./cmd/lockstep",
 	)
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
