@@ -90,8 +90,8 @@ func onHardware(t *testing.T) bool {
 	return !info.Emulated && info.Name != "stand-in"
 }
 
-// holdGoldens has a test for each recording, whose name goes into the evidence of a GPU. It compares
-// so many steps behind the first command, or all.
+// holdGoldens has a test for each recording, whose name goes into the evidence of a GPU. It
+// compares so many steps behind the first command, or all.
 func holdGoldens(
 	t *testing.T, s *Simulator, jobs []lockstep.Job, recordings []*golden.Recording, few int,
 ) {

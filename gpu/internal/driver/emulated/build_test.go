@@ -260,7 +260,7 @@ done`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := strings.Split(strings.TrimSpace(string(text)), "\n")
+	got := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 	slices.Sort(got)
 	want := []string{"a.cpp ", "b.cu -DLOCKSTEP_ONLY=1", "b.cu -DLOCKSTEP_ONLY=4"}
 	if !slices.Equal(got, want) {

@@ -26,6 +26,7 @@ func small(t testing.TB) fstest.MapFS {
 	t.Helper()
 	files := fstest.MapFS{"small.cu": {Data: []byte(`
 #include "cpu/cuda.h"
+#include "cpu/device.h"
 #include <stdlib.h>
 struct Argument { int64_t *words; int64_t n; };
 extern "C" { int64_t small_table[] = {3, 1, 4}; }
@@ -69,6 +70,10 @@ struct Long { int64_t *words, tail[1000]; };
 extern "C" __global__ void small_long(const Long *a) { *a->words = a->tail[999]; }
 extern "C" __global__ void small_hang(const Argument *a) {
   while (*const_cast<volatile int64_t *>(&a->n) == 0) {}
+}
+// The first thread that ends the launch is the last that runs.
+extern "C" __global__ void small_stop(const Argument *) {
+  if (threadIdx.x > 2) lockstep::cpu::stop(std::to_string(threadIdx.x) + " stops");
 }
 extern "C" __global__ void small_abort(const Argument *) { abort(); }
 // From the stack's top down, so that the guard is met before what lies behind it.
@@ -246,6 +251,10 @@ func TestErrors(t *testing.T) {
 		{
 			"abort", "the device process ended: signal: aborted",
 			func(d *emulated.Device) error { return d.Launch("small_abort", 1, 1, 0, pair) },
+		},
+		{
+			"stop", "small_stop: 3 stops",
+			func(d *emulated.Device) error { return d.Launch("small_stop", 1, 40, 0, pair) },
 		},
 		{"killed", "the device process ended: signal: killed", func(d *emulated.Device) error {
 			device, err := os.FindProcess(d.Pid())

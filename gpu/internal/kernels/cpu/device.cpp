@@ -210,6 +210,7 @@ class Worker {
   friend void *lockstep::cpu::shared_memory();
   static void enter();
   void start(Fiber &fiber, size_t index);
+  void turn_to(Fiber &fiber);
   void resume(Fiber &fiber);
   void yield(Fiber &fiber, bool last);
   std::string overrun();
@@ -227,7 +228,9 @@ class Worker {
     void *pointer;
     int64_t bytes;
   };
-  std::vector<Guard> guards_;  // inside the memory
+  std::vector<Guard> guards_;   // inside the memory
+  std::vector<size_t> turns_;   // the order between two barriers
+  size_t turn_ = 0;             // whose it is
   Context context_{};
   Fiber *current_ = nullptr;
   const void *outer_stack_ = nullptr;  // the worker's own, for the sanitizer
@@ -267,9 +270,13 @@ void Worker::enter() {
   worker->yield(fiber, true);
 }
 
-void Worker::resume(Fiber &fiber) {
+void Worker::turn_to(Fiber &fiber) {
   current_ = &fiber;
   thread_index.x = static_cast<unsigned>(&fiber - fibers_.data());
+}
+
+void Worker::resume(Fiber &fiber) {
+  turn_to(fiber);
 #if defined(__SANITIZE_ADDRESS__)
   void *shadow = nullptr;
   __sanitizer_start_switch_fiber(&shadow, fiber.stack, kStack);
@@ -291,6 +298,15 @@ void Worker::yield(Fiber &fiber, bool last) {
   (void)last;
 #endif
 #if defined(LOCKSTEP_SWITCH)
+#if !defined(__SANITIZE_ADDRESS__)
+  // To the next fiber without a stop at the worker, who goes on when all have had their turn.
+  if (failure.empty() && turn_ + 1 < turns_.size()) {
+    Fiber &next = fibers_[turns_[++turn_]];
+    turn_to(next);
+    lockstep_cpu_switch(&fiber.context, next.context);
+    return;
+  }
+#endif
   lockstep_cpu_switch(&fiber.context, context_);
 #else
   swapcontext(&fiber.context, &context_);
@@ -364,16 +380,16 @@ void Worker::run(unsigned block) {
   poison(static_cast<char *>(memory_) + kGuard, shared_);
   if (watch != nullptr) watch->began(static_cast<char *>(memory_) + kGuard, shared_);
   for (size_t i = 0; i < fibers_.size(); i++) start(fibers_[i], i);
-  std::vector<size_t> turns(fibers_.size());
-  std::iota(turns.begin(), turns.end(), size_t{0});
-  if (order_ == Order::kDescending) std::iota(turns.rbegin(), turns.rend(), size_t{0});
+  turns_.resize(fibers_.size());
+  std::iota(turns_.begin(), turns_.end(), size_t{0});
+  if (order_ == Order::kDescending) std::iota(turns_.rbegin(), turns_.rend(), size_t{0});
   // Drawn from the block, not from the worker: which worker takes a block is chance.
   std::seed_seq seeds{seed_, seed_ >> 32, uint64_t{block}};
   std::mt19937_64 random(seeds);
   for (bool done = false; !done;) {
-    if (order_ == Order::kShuffled) std::shuffle(turns.begin(), turns.end(), random);
-    for (size_t i : turns) {
-      resume(fibers_[i]);
+    if (order_ == Order::kShuffled) std::shuffle(turns_.begin(), turns_.end(), random);
+    for (turn_ = 0; turn_ < turns_.size(); turn_++) {
+      resume(fibers_[turns_[turn_]]);
       if (!failure.empty()) return;
     }
     std::string wrong = apart();
