@@ -103,7 +103,7 @@ func TestFunctions(t *testing.T) {
 			for i := range x {
 				want[0][i] = power(x[i])
 				if _, want := certain(x[i]); sure[i] != want {
-					t.Fatalf("%s: the square of %x is sure: %v, want %v", k.name, x[i], sure[i], want)
+					t.Fatalf("%s: %x squared is sure: %v, want %v", k.name, x[i], sure[i], want)
 				}
 				if !sure[i] {
 					unsure++
