@@ -151,6 +151,19 @@ func TestDrawn(t *testing.T) {
 			}
 		}
 	}
+	seen := map[float64]string{} // no generation of any seed draws what another has drawn
+	for _, seed := range []uint64{1, 2, 1 + 1<<32} {
+		for generation := range 3 {
+			g.seed, g.History = seed, make([]Generation, generation)
+			name := fmt.Sprintf("generation %d of seed %d", generation, seed)
+			for _, gains := range drawn()[:100] {
+				if other := seen[gains[0]]; other != "" {
+					t.Fatalf("%s draws %v, and so does %s", name, gains, other)
+				}
+				seen[gains[0]] = name
+			}
+		}
+	}
 	for i := range g.gains {
 		g.gains[i].Low, g.gains[i].High = g.mean[i]-0.01, g.mean[i]+0.02
 	}

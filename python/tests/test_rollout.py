@@ -393,15 +393,21 @@ def test_files_are_whole_or_not_there(way, tmp_path):
     if way == "to_parquet":
         pytest.importorskip("pyarrow")
     no_text = "\ud800"  # which no encoding has
-    written = lockstep.Result(["a", no_text], ["x"], np.zeros((2, 1, 3)))
+    large = np.random.default_rng(1).normal(size=(2000, 1, 3))
+    all_of_it = [
+        lockstep.Result(["a", no_text], ["x"], np.zeros((2, 1, 3))),
+        lockstep.Result([str(i) for i in range(2000)], ["x"], large),
+    ]
     if way == "save":
-        written = classic.Network([np.zeros((1, 1))], [np.zeros(1)], classic.Network.gumbel())
-    for file in (tmp_path / "there.npz", tmp_path / "new.npz"):
-        if file.name == "there.npz":
-            file.write_text("before")
-        with full_disk(1 << 16), pytest.raises((UnicodeEncodeError, OSError)):
-            getattr(written, way)(file)
-    assert [(f.name, f.read_text()) for f in tmp_path.iterdir()] == [("there.npz", "before")]
+        noise = classic.Network.gumbel()
+        all_of_it = [classic.Network([np.zeros((1, 1))], [np.zeros(1)], noise)]
+    for written in all_of_it:
+        for file in (tmp_path / "there.npz", tmp_path / "new.npz"):
+            if file.name == "there.npz":
+                file.write_text("before")
+            with full_disk(1 << 14), pytest.raises((UnicodeEncodeError, OSError)):
+                getattr(written, way)(file)
+        assert [(f.name, f.read_text()) for f in tmp_path.iterdir()] == [("there.npz", "before")]
 
 
 def test_a_cache_that_cannot_be_written_is_warned_of(sim, short_routes, tmp_path, monkeypatch):
