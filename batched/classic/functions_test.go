@@ -298,6 +298,52 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
+// TestCounted: where there is no limit, what is counted of an episode is taken back before 32 bits
+// end, in every block, and the episode goes on.
+func TestCounted(t *testing.T) {
+	const num = blockSize + 3
+	task, err := classic.Make("Pendulum-v1", num, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task.Autoreset, task.MaxSteps = classic.Off, 0
+	made, err := Batched{}.Make(task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := made.Reset(classic.Reset{Seed: 1}); err != nil {
+		t.Fatal(err)
+	}
+	v := made.(*vector)
+	for _, b := range v.blocks {
+		for i := range b.steps {
+			b.steps[i] = math.MaxInt32 - 2 // the limit is the largest
+		}
+	}
+	v.uncounted = 1 // as it is then
+	answer := classic.NewTransition(task)
+	for step := range 3 {
+		if err := v.Step(classic.Actions{Continuous: make([]float32, num)}, &answer); err != nil {
+			t.Fatal(err)
+		}
+		want := int32(math.MaxInt32 - 1)
+		if step > 0 {
+			want = classic.MostSteps + int32(step)
+		}
+		for k, b := range v.blocks {
+			for i := range b.count {
+				if b.steps[i] != want {
+					t.Fatalf("step %d: block %d has counted %d steps of environment %d, want %d",
+						step, k, b.steps[i], i, want)
+				}
+			}
+		}
+		if slices.Contains(answer.Truncated, true) {
+			t.Fatalf("step %d cuts off what has no limit", step)
+		}
+	}
+}
+
 // TestRefuses: calls with buffers or actions that are not the task's are refused, by name, before
 // anything is computed.
 func TestRefuses(t *testing.T) {
