@@ -342,19 +342,31 @@ func (e equivalent) places(text []byte) (lines []int) {
 		}
 		tok, fits := at[i+1]
 		if fits = fits && makesAnother(e.operator, tok); filepath.Ext(e.file) != ".go" {
-			column, err := strconv.Atoi(e.column)
-			fits = err == nil && 0 < column && column <= len(line)
-			if fits && strings.HasPrefix(e.operator, "CONSTANT_") {
-				fits = strings.ContainsRune("0123456789abcdef", rune(line[column-1]))
-			} else if fits { // of assembly: at an instruction's name, or an operand
-				fits = filepath.Ext(e.file) == ".s" && !unicode.IsLetter(rune(line[column-2]))
-			}
+			fits = e.onToken(line)
 		}
 		if fits {
 			lines = append(lines, i+1)
 		}
 	}
 	return lines
+}
+
+// onToken is whether at the row's column of a line that is no Go stands what its operator makes
+// another of.
+func (e equivalent) onToken(line string) bool {
+	column, err := strconv.Atoi(e.column)
+	if err != nil || column < 1 || column > len(line) {
+		return false
+	}
+	of, assembly := line[column-1:column], filepath.Ext(e.file) == ".s"
+	if places, ok := map[string]string{
+		"CONSTANT_PLUS": "0123456789", "CONSTANT_MINUS": "0123456789", "CONSTANT_DIGIT": "0123456789abcdef",
+		arithmetic: "+-*/", "SWAPPED_OPERANDS": "-/",
+	}[e.operator]; ok && (!assembly || strings.HasPrefix(e.operator, "CONSTANT_")) {
+		return strings.Contains(places, of)
+	}
+	// An instruction's name, or an operand.
+	return assembly && column > 1 && !unicode.IsLetter(rune(line[column-2]))
 }
 
 // makesAnother is whether an operator changes a token.
