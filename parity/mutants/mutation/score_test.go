@@ -360,7 +360,8 @@ func (e equivalent) onToken(line string) bool {
 	}
 	of, assembly := line[column-1:column], filepath.Ext(e.file) == ".s"
 	if places, ok := map[string]string{
-		"CONSTANT_PLUS": "0123456789", "CONSTANT_MINUS": "0123456789", "CONSTANT_DIGIT": "0123456789abcdef",
+		"CONSTANT_PLUS": "0123456789", "CONSTANT_MINUS": "0123456789",
+		"CONSTANT_DIGIT": "0123456789abcdef",
 		arithmetic: "+-*/", "SWAPPED_OPERANDS": "-/",
 	}[e.operator]; ok && (!assembly || strings.HasPrefix(e.operator, "CONSTANT_")) {
 		return strings.Contains(places, of)
