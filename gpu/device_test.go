@@ -262,6 +262,60 @@ func TestLost(t *testing.T) {
 	}
 }
 
+// TestLostWhere: who rolls out is told the step at which the device was lost, if it was at one.
+func TestLostWhere(t *testing.T) {
+	calls := 0
+	lost := func(policy lockstep.Policy, fails int) (text string) {
+		h := newHollow()
+		h.fails = fails
+		s := onHollow(func() (driver.Device, error) { return h, nil })
+		for _, r := range s.Simulate(t.Context(), []lockstep.Job{{
+			Route: shorten(routes()[0], 101), Policy: policy,
+		}}, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+			text = fmt.Sprint(r.Err)
+		}
+		calls = h.calls
+		return text
+	}
+	for _, policy := range []lockstep.Policy{lockstep.Zero{}, weavePolicy} {
+		if err := lost(policy, -1); err != "<nil>" {
+			t.Fatal(err)
+		}
+		last := calls - 2 // which brings the end down, and is waited for
+		name := fmt.Sprintf("route g00000[:101], controller %v", policy)
+		want := map[int]string{1: name + ": planted fault", last: name + ": planted fault"}
+		if policy != lockstep.Policy(lockstep.Zero{}) { // the last step but one, and the last
+			want[last-2], want[last-6] = name+", step 100: planted fault",
+				name+", step 99: planted fault"
+		}
+		for fails, want := range want {
+			if got := lost(policy, fails); got != want {
+				t.Errorf("call %d of %d fails: %s, want %s", fails, calls, got, want)
+			}
+		}
+	}
+}
+
+// TestObserveAgain: as many places as before take the room that there is.
+func TestObserveAgain(t *testing.T) {
+	h := newHollow()
+	s := onHollow(func() (driver.Device, error) { return h, nil })
+	x, err := s.CollectOnDevice(t.Context(), []lockstep.Job{{
+		Route: shorten(routes()[0], 101), Policy: network(8),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []struct{ places, calls int }{{2, 4}, {2, 3}, {1, 3}, {3, 4}} {
+		before := h.calls
+		if err := x.Observe(make([]lockstep.Place, c.places), 1<<20); err != nil ||
+			h.calls-before != c.calls {
+			t.Errorf("time %d, %d places: %d calls, want %d; %v", i, c.places, h.calls-before,
+				c.calls, err)
+		}
+	}
+}
+
 // askEverything asks for all that a simulator does with its device, up to the first error. While
 // there is a Stepper on the device, it is p.
 func askEverything(ctx context.Context, s *Simulator, p *lockstep.Stepper) error {

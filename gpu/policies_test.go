@@ -431,8 +431,12 @@ func TestRollLedger(t *testing.T) {
 		{Route: shorten(routes()[0], 110), Observe: func(*lockstep.Step) {}},
 		{Route: shorten(routes()[1], 520)}, // it costs up to step 499
 	}, lockstep.Options{Shortcuts: lockstep.CostOnly})
+	before := s.Stats()
 	if err := onHost.Restore(ctx, first); err != nil {
 		t.Fatal(err)
+	}
+	if c := s.Stats().Sub(before); c.DownloadBytes > 1024 {
+		t.Errorf("%+v to restore, want no traces to come down", c.Counts)
 	}
 	rolledAlike(t, p, onHost)
 	shot, err := p.Snapshot(ctx)

@@ -1060,6 +1060,13 @@ func TestPlan(t *testing.T) {
 			t.Errorf("%d jobs: %v, %v, want %v", jobs, got, err, want)
 		}
 	}
+	c.layout.variants = c.layout.variants[1:]
+	for most, want := range map[int]int{1: 2, 2: 2, 3: 2, 4: 4, 5: 5, 6: 6, 7: 6} {
+		s.config.RoutesPerBlock = most
+		if got, err := s.plan(c, 9); err != nil || len(got) != 1 || got[0].kernel.routes != want {
+			t.Errorf("blocks of %d at most, 2 at least: %v, %v, want %d", most, got, err, want)
+		}
+	}
 }
 
 // TestFit: a launch has as many jobs as fit to the byte, with all their steps, and of one whose

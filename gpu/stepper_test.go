@@ -89,14 +89,35 @@ func TestStepper(t *testing.T) {
 	if err := p.Step(ctx, commands, lataccels); !contains(err, "all rollouts have ended") {
 		t.Errorf("a step after the end: %v", err)
 	}
-	alone := reset(t, s, jobs[2:3], opts) // all draws are given
+	givenAlone(t, s, jobs[2:3], want[2].steps)
+}
+
+// givenAlone steps a rollout whose draws are given, alone, and then candidates of it: they go as it
+// went before, by commands of 0.
+func givenAlone(t *testing.T, s *Simulator, jobs []lockstep.Job, steps []lockstep.Step) {
+	t.Helper()
+	ctx, now := t.Context(), make([]float64, 2)
+	alone := reset(t, s, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly})
 	for alone.Index() < 102 {
-		step := want[2].steps[alone.Index()-lockstep.ContextLength]
-		if err := alone.Step(ctx, commands[2:3], lataccels[:1]); err != nil ||
-			!same64(lataccels[0], step.Lataccel) {
-			t.Fatalf("alone, step %d: lataccel %v, want %v; %v", step.Index, lataccels[0],
-				step.Lataccel, err)
+		step := steps[alone.Index()-lockstep.ContextLength]
+		if err := alone.Step(ctx, []float64{0}, now[:1]); err != nil ||
+			!same64(now[0], step.Lataccel) {
+			t.Fatalf("step %d: lataccel %v, want %v; %v", step.Index, now[0], step.Lataccel, err)
 		}
+	}
+	shot, err := alone.Snapshot(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := alone.Fork(ctx, shot, []int{0, 0}, lockstep.Noise{Kind: lockstep.RouteNoise})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	next := steps[102-lockstep.ContextLength].Lataccel
+	if err := f.Step(ctx, []float64{0, 0}, now); err != nil || !same64(now[0], next) ||
+		!same64(now[1], next) {
+		t.Errorf("candidates: lataccels %v, want %v; %v", now, next, err)
 	}
 }
 
@@ -512,11 +533,12 @@ func TestObserveOnDeviceAtEnds(t *testing.T) {
 	s := newSimulator(t, Config{Open: sharedDevice(t)})
 	ref := newReference(t, s.Profile())
 	ctx := context.Background()
-	jobs := []lockstep.Job{ // the second has failed, the last ends before both steps
+	jobs := []lockstep.Job{ // the second and third have failed, the last ends before both steps
 		{Route: shorten(routes()[0], 502)}, {Route: shorten(routes()[3], 502)},
-		{Route: shorten(routes()[1], 501)}, {Route: shorten(routes()[2], 498)},
+		{Route: shorten(routes()[4], 502)}, {Route: shorten(routes()[1], 501)},
+		{Route: shorten(routes()[2], 498)},
 	}
-	const n, size = 4, lockstep.ObservationSize
+	const n, size = 5, lockstep.ObservationSize
 	for _, shortcuts := range []lockstep.Shortcuts{
 		lockstep.CostOnly, lockstep.SkipWarmup, lockstep.StopAtCostEnd, lockstep.FullTrajectory,
 	} {
@@ -531,7 +553,9 @@ func TestObserveOnDeviceAtEnds(t *testing.T) {
 			r := &shot.Rollouts[i]
 			r.Lataccel, r.Action = jobs[i].Route.TargetLataccel[:end], make([]float64, end)
 		}
-		shot.Rollouts[1].Err = "out of fuel" // of which the device does not know
+		for i := 1; i <= 2; i++ {
+			shot.Rollouts[i].Err = "out of fuel" // of which the device does not know
+		}
 		specified, err := ref.Reset(ctx, jobs, lockstep.Options{Shortcuts: shortcuts})
 		if err != nil {
 			t.Fatal(err)
