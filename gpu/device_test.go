@@ -434,21 +434,30 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestWorkOfFetch: the time that a launch is given is that of its own steps, of all its jobs.
+// TestWorkOfFetch: the time that a launch is given is that of its own steps, of all its jobs,
+// though there be more than 32 bits count.
 func TestWorkOfFetch(t *testing.T) {
-	h := newHollow()
-	b := &batch{
-		simulator: onHollow(nil),
-		on:        &connection{Ledger: &driver.Ledger{Device: h}, info: h.info},
-		buffer:    &buffer{host: make([]byte, 1<<20)},
-		shape:     shape{jobs: 40, stride: 400},
-	}
-	b.at = b.shape.places()
-	b.block.First, b.block.End = 100, 300
-	const want = 4 * time.Minute // two, and two for 8000 steps on two multiprocessors
-	if err := b.fetch(t.Context(), b.at.status, b.at.costs); err != nil || h.left > want ||
-		h.left < want-30*time.Second {
-		t.Errorf("%v are left for 8000 steps, want %v; %v", h.left, want, err)
+	for _, c := range []struct {
+		jobs  int
+		steps int64
+		want  time.Duration // two minutes, and 15 ms a step: there are two multiprocessors
+	}{
+		{40, 200, 4 * time.Minute},
+		{1 << 20, 1 << 12, 2*time.Minute + (15<<32)*time.Millisecond},
+	} {
+		h := newHollow()
+		b := &batch{
+			simulator: onHollow(nil),
+			on:        &connection{Ledger: &driver.Ledger{Device: h}, info: h.info},
+			buffer:    &buffer{host: make([]byte, 1)},
+			shape:     shape{jobs: c.jobs},
+		}
+		b.block.First, b.block.End = 100, 100+c.steps
+		if err := b.fetch(t.Context(), 0, 1); err != nil || h.left > c.want ||
+			h.left < c.want-30*time.Second {
+			t.Errorf("%d steps of %d jobs: %v are left, want %v; %v", c.steps, c.jobs, h.left,
+				c.want, err)
+		}
 	}
 }
 

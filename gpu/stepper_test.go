@@ -148,7 +148,9 @@ func TestTaught(t *testing.T) {
 	}
 	opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
 	want := traces(t, ref, jobs, opts)
-	p := reset(t, s, jobs, opts)
+	observed, seen := slices.Clone(jobs), &trace{}
+	observed[1].Observe = seen.observe
+	p := reset(t, s, observed, opts)
 	q, err := ref.Reset(t.Context(), jobs, opts)
 	if err != nil {
 		t.Fatal(err)
@@ -167,6 +169,9 @@ func TestTaught(t *testing.T) {
 	inStep, err := p.Results(t.Context())
 	if err != nil {
 		t.Fatal(err)
+	}
+	if seen.result = inStep[1]; seen.difference(want[1]) != "" {
+		t.Errorf("what is observed of each step: %s", seen.difference(want[1]))
 	}
 	for j, got := range results(t, s, t.Context(), jobs, opts) {
 		for _, r := range []lockstep.Result{got, inStep[j]} {
