@@ -491,14 +491,17 @@ func TestRollLedger(t *testing.T) {
 }
 
 // rolledAlike rolls two rollouts on by two steps of no command, at once on the device and step by
-// step, and returns what that costs.
+// step, and by a step of other commands, and returns what the two cost.
 func rolledAlike(t *testing.T, onDevice, onHost lockstep.Stepper) []float64 {
 	t.Helper()
 	costs, want := make([]float64, 2), make([]float64, 2)
+	now, then, commands := make([]float64, 2), make([]float64, 2), []float64{0.5, -0.5}
 	if err := errors.Join(
 		onDevice.Roll(t.Context(), make([]float64, 4), costs, nil),
 		onHost.Roll(t.Context(), make([]float64, 4), want, nil),
 		simtest.Same("costs on the device against those on the host", costs, want),
+		onDevice.Step(t.Context(), commands, now), onHost.Step(t.Context(), commands, then),
+		simtest.SameBits("lataccels of a step behind them", now, then),
 	); err != nil {
 		t.Fatal(err)
 	}

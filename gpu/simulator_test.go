@@ -543,6 +543,20 @@ func TestRoom(t *testing.T) {
 				many, before, free, spare, room)
 		}
 	}
+	x, err := s.CollectOnDevice(t.Context(), []lockstep.Job{{
+		Route: jobs[0].Route, Policy: network(8),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(x.Observe(make([]lockstep.Place, 1), x.Arrays().Raw),
+		x.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if free, _, spare := memory(); free != before-spare {
+		t.Errorf("after what stayed there is closed %d bytes are free, %d spare, of %d", free,
+			spare, before)
+	}
 	_, unlimited, _ := memory()
 	for _, limit := range []int64{1000, unlimited - 1, unlimited + 1} {
 		s.config.MemoryLimit = limit
@@ -1050,6 +1064,7 @@ func TestPlan(t *testing.T) {
 	for jobs, want := range map[int][]part{
 		1:    {{variant{1, 100}, 1}},
 		132:  {{variant{1, 100}, 132}},
+		133:  {{variant{2, 100}, 133}},
 		792:  {{variant{6, 100}, 792}},
 		800:  {{variant{5, 100}, 660}, {variant{2, 100}, 140}},
 		1584: {{variant{6, 100}, 1584}},
@@ -1160,8 +1175,8 @@ func halved(t *testing.T, tasks []*task, less shape, steps int) shape {
 // TestPlaces: arrays lie one behind the other, each from a multiple of 256 bytes on and with room
 // for all that it holds; what is not wanted takes none.
 func TestPlaces(t *testing.T) {
-	const jobs, routes, rows, tables, networks, weights, sees, stride, steps = 3, 2, 501, 4, 2, 777,
-		45, 601, 6
+	const jobs, routes, rows, tables, networks, weights, sees, stride, steps = 3, 32, 501, 4, 2,
+		777, 45, 601, 6
 	past := &lockstep.Snapshot{Step: 33, Rollouts: make([]lockstep.RolloutState, 5)}
 	for _, k := range []kind{
 		{}, {commands: true, traced: true, past: past}, {teacher: true, draws: true},
