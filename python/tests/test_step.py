@@ -3,6 +3,7 @@
 import copy
 import gc
 import math
+import typing
 
 import gymnasium
 import lockstep
@@ -575,3 +576,18 @@ def flat(given):
         return [given]
     each = given.values() if isinstance(given, dict) else given
     return [array for one in each for array in flat(one)]
+
+
+def test_arrays_on_a_gpu_go_with_rollouts_that_are_there(sim, short_routes):
+    class There:
+        __cuda_array_interface__: typing.ClassVar = {}
+
+    with sim.reset(short_routes[:2]) as rollouts:
+        begin = rollouts.step
+        for call, message in [
+            (lambda: rollouts.advance(There()), "actions: they are on a GPU and the rollouts are"),
+            (lambda: rollouts.features(There()), "out: it is on a GPU and the rollouts are not"),
+        ]:
+            with pytest.raises(TypeError, match=message):
+                call()
+        assert rollouts.step == begin

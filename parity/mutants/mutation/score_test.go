@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -358,16 +359,22 @@ func (e equivalent) onToken(line string) bool {
 	if err != nil || column < 1 || column > len(line) {
 		return false
 	}
-	of, assembly := line[column-1:column], filepath.Ext(e.file) == ".s"
-	if places, ok := map[string]string{
-		"CONSTANT_PLUS": "0123456789", "CONSTANT_MINUS": "0123456789",
-		"CONSTANT_DIGIT": "0123456789abcdef",
-		arithmetic: "+-*/", "SWAPPED_OPERANDS": "-/",
-	}[e.operator]; ok && (!assembly || strings.HasPrefix(e.operator, "CONSTANT_")) {
-		return strings.Contains(places, of)
+	before, rest := line[:column-1], line[column-1:]
+	switch {
+	case e.operator == "DROPPED_STATEMENT":
+		return strings.TrimSpace(before) == "" && strings.TrimSpace(rest) == rest
+	case e.operator == "SHARE_COPY":
+		return regexp.MustCompile(`^(np\.array|list|dict|[a-z_.]+\.copy)\(`).MatchString(rest)
+	case e.operator == "CONSTANT_DIGIT":
+		return strings.Contains("0123456789abcdef", rest[:1])
+	case strings.HasPrefix(e.operator, "CONSTANT_"):
+		return strings.Contains("0123456789", rest[:1])
+	case filepath.Ext(e.file) == ".s": // an instruction's name, or an operand
+		return !unicode.IsLetter(rune(line[max(0, column-2)]))
+	case e.operator == "SWAPPED_OPERANDS":
+		return strings.Contains("-/", rest[:1])
 	}
-	// An instruction's name, or an operand.
-	return assembly && column > 1 && !unicode.IsLetter(rune(line[column-2]))
+	return e.operator == arithmetic && strings.Contains("+-*/", rest[:1])
 }
 
 // makesAnother is whether an operator changes a token.
@@ -478,6 +485,14 @@ func TestPlaces(t *testing.T) {
 		{equivalent{"a.py", "8", "CONSTANT_MINUS", "x -= 2 << 1", ""}, []int{5}},
 		{equivalent{"a.py", "9", "CONSTANT_MINUS", "x -= 2 << 1", ""}, nil},
 		{equivalent{"a.py", "99", "CONSTANT_MINUS", "x -= 2 << 1", ""}, nil},
+		{equivalent{"a.py", "3", "DROPPED_STATEMENT", "x -= 2 << 1", ""}, []int{5}},
+		{equivalent{"a.py", "8", "DROPPED_STATEMENT", "x -= 2 << 1", ""}, nil},
+		{equivalent{"a.py", "3", "SHARE_COPY", "x -= 2 << 1", ""}, nil},
+		{equivalent{"a.cuh", "5", "ARITHMETIC_BASE", "x -= 2 << 1", ""}, []int{5}},
+		{equivalent{"a.cuh", "5", "SWAPPED_OPERANDS", "x -= 2 << 1", ""}, []int{5}},
+		{equivalent{"a.cuh", "8", "SWAPPED_OPERANDS", "x -= 2 << 1", ""}, nil},
+		{equivalent{"a.s", "3", "INDEX_SHIFT", "x -= 2 << 1", ""}, []int{5}},
+		{equivalent{"a.s", "4", "INDEX_SHIFT", "x -= 2 << 1", ""}, nil},
 	} {
 		if got := c.row.places([]byte(text)); !slices.Equal(got, c.want) {
 			t.Errorf("%+v: lines %v, want %v", c.row, got, c.want)
