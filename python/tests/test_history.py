@@ -279,6 +279,10 @@ class Calls(History):
         seed, sees = self.integer(0, 3, "its seed"), self.perhaps("sees")
         samples, key = self.integer(0, 2, "samples"), self.integer(0, 2**64 - 1, "key")
         policy = self.network(seed, sees)
+        if not samples:  # nothing is drawn by it
+            use = lambda: sim.collect(policy, sim.routes[index], seed=key)  # noqa: E731
+            refused(use, ValueError, match=f"seed={key}: it goes with samples")
+            key = None
         got = sim.collect(policy, sim.routes[index], samples, key)
         wants = []
         for row in range(len(index) * max(1, samples)):
