@@ -591,3 +591,12 @@ def test_arrays_on_a_gpu_go_with_rollouts_that_are_there(sim, short_routes):
             with pytest.raises(TypeError, match=message):
                 call()
         assert rollouts.step == begin
+
+
+def test_rollouts_end_where_costs_end(sim, tmp_path):
+    write_route(tmp_path / "a.csv", 503)
+    with sim.reset(sim.load(tmp_path, cache=False)) as rollouts:
+        while not rollouts.done and rollouts.step < 503:
+            rollouts.advance([0.0])
+        assert rollouts.step == 500
+        assert np.isfinite(rollouts.costs()).all()

@@ -360,21 +360,23 @@ func (e equivalent) onToken(line string) bool {
 		return false
 	}
 	before, rest := line[:column-1], line[column-1:]
-	switch {
-	case e.operator == "DROPPED_STATEMENT":
+	if e.operator == "DROPPED_STATEMENT" {
 		return strings.TrimSpace(before) == "" && strings.TrimSpace(rest) == rest
-	case e.operator == "SHARE_COPY":
-		return regexp.MustCompile(`^(np\.array|list|dict|[a-z_.]+\.copy)\(`).MatchString(rest)
-	case e.operator == "CONSTANT_DIGIT":
-		return strings.Contains("0123456789abcdef", rest[:1])
-	case strings.HasPrefix(e.operator, "CONSTANT_"):
-		return strings.Contains("0123456789", rest[:1])
-	case filepath.Ext(e.file) == ".s": // an instruction's name, or an operand
-		return !unicode.IsLetter(rune(line[max(0, column-2)]))
-	case e.operator == "SWAPPED_OPERANDS":
-		return strings.Contains("-/", rest[:1])
 	}
-	return e.operator == arithmetic && strings.Contains("+-*/", rest[:1])
+	begins, ok := map[string]string{
+		"SHARE_COPY":   `(np\.array|list|dict|[a-z_.]+\.copy)\(`,
+		"CONSTANT_NOT": `True|False`, "CONSTANT_DIGIT": `[0-9a-f]`,
+		"CONSTANT_PLUS": `[0-9]`, "CONSTANT_MINUS": `[0-9]`,
+	}[e.operator]
+	if !ok && filepath.Ext(e.file) == ".s" { // an instruction's name, or an operand
+		return !unicode.IsLetter(rune(line[max(0, column-2)]))
+	}
+	if !ok {
+		begins, ok = map[string]string{
+			arithmetic: `[-+*/]`, "SWAPPED_OPERANDS": `[-/]`,
+		}[e.operator]
+	}
+	return ok && regexp.MustCompile(`^(`+begins+`)`).MatchString(rest)
 }
 
 // makesAnother is whether an operator changes a token.
