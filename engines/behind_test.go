@@ -52,30 +52,29 @@ func TestBehindTheEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	size := lockstep.ObservationSize * len(jobs)
-	var want [][]float64
-	var seen []float32
-	for _, e := range Checked() {
-		t.Run(e.Name, func(t *testing.T) {
-			p := planner(t, e.ForTest(t, c), jobs, lockstep.ContextLength)
-			if err := p.Restore(t.Context(), shot); err != nil {
+	// What an engine steers and sees from there to the end.
+	end := func(t *testing.T, e Engine) (lataccels [][]float64, seen []float32) {
+		p := planner(t, e.ForTest(t, c), jobs, lockstep.ContextLength)
+		if err := p.Restore(t.Context(), shot); err != nil {
+			t.Fatal(err)
+		}
+		seen = make([]float32, lockstep.ObservationSize*len(jobs))
+		for !p.Done() {
+			if err := p.Observe(t.Context(), seen); err != nil {
 				t.Fatal(err)
 			}
-			var got [][]float64
-			room := make([]float32, size)
-			for !p.Done() {
-				if err := p.Observe(t.Context(), room); err != nil {
-					t.Fatal(err)
-				}
-				after := make([]float64, len(jobs))
-				if err := p.Step(t.Context(), make([]float64, len(jobs)), after); err != nil {
-					t.Fatal(err)
-				}
-				got = append(got, after)
+			after := make([]float64, len(jobs))
+			if err := p.Step(t.Context(), make([]float64, len(jobs)), after); err != nil {
+				t.Fatal(err)
 			}
-			if e.Name == Reference().Name {
-				want, seen = got, room
-			}
+			lataccels = append(lataccels, after)
+		}
+		return lataccels, seen
+	}
+	want, wantSeen := end(t, *Reference())
+	for _, e := range Checked() {
+		t.Run(e.Name, func(t *testing.T) {
+			got, seen := end(t, e)
 			if len(got) != 2 || len(want) != 2 {
 				t.Fatalf("%d steps, and the reference has %d; want 2", len(got), len(want))
 			}
@@ -85,7 +84,7 @@ func TestBehindTheEnd(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if err := simtest.Same("observations of the last step", room, seen); err != nil {
+			if err := simtest.Same("observations of the last step", seen, wantSeen); err != nil {
 				t.Error(err)
 			}
 		})
