@@ -1222,6 +1222,16 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
+// sameBlocks holds structures that go up to what they are to be.
+func sameBlocks[T comparable](t *testing.T, what string, got, want []T) {
+	t.Helper()
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("%s: %+v in place %d, want %+v", what, got[i], i, want[i])
+		}
+	}
+}
+
 // TestFilled: tables, networks and what these declare go up one behind the other, and each job says
 // where its own are.
 func TestFilled(t *testing.T) {
@@ -1285,11 +1295,8 @@ func TestFilled(t *testing.T) {
 			if k != sees || actor.Declared != int64(len(want)) {
 				t.Errorf("job %d: what is declared lies at %d, want %d", j, k, sees)
 			}
-			for i, got := range up[seenBlock](b, at.sees, b.shape.sees)[k:][:len(want)] {
-				if got != want[i] {
-					t.Errorf("job %d: %+v is declared in place %d, want %+v", j, got, i, want[i])
-				}
-			}
+			sameBlocks(t, fmt.Sprint("what job ", j, " declares"),
+				up[seenBlock](b, at.sees, b.shape.sees)[k:][:len(want)], want)
 			sees += len(want)
 		}
 	}

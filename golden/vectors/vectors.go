@@ -58,7 +58,7 @@ func Of(operation string) ([]Vector, error) {
 	if err == nil && len(all[operation]) == 0 {
 		err = fmt.Errorf("golden/vectors has no vectors of the operation %q", operation)
 	}
-	return all[operation], err
+	return slices.Clone(all[operation]), err
 }
 
 // TB is what All, Hold and Map need of a test: programs read the vectors, too.

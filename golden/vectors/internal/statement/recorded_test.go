@@ -56,7 +56,7 @@ func (o *Operation) wrong(t *testing.T) (counts []string) {
 	t.Helper()
 	vs := vectors.All(t, o.Name)
 	alternatives := o.Alternatives(vs)
-	vs = vs[:min(len(vs), 12)]
+	vs = slices.Clone(vs[:min(len(vs), 12)])
 	r := rand.New(rand.NewPCG(8, 0))
 	for _, draw := range o.Draws {
 		for range 4 {
