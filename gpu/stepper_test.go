@@ -15,6 +15,7 @@ import (
 	"lockstep/gpu/internal/driver"
 	"lockstep/gpu/internal/driver/emulated"
 	"lockstep/internal/simtest"
+	"lockstep/internal/stepping"
 	"lockstep/snapshotfile"
 )
 
@@ -325,6 +326,14 @@ func TestStepOnDevice(t *testing.T) {
 			t.Errorf("with %v on the host: %v", job.Policy, err)
 		}
 	}
+	// A closed one has nothing on the host any more.
+	for _, job := range []lockstep.Job{jobs[0], {Route: jobs[0].Route, Policy: weavePolicy}} {
+		q := reset(t, s, []lockstep.Job{job}, opts).(lockstep.DeviceStepper)
+		q.Close()
+		if err := q.StepOnDevice(uintptr(given), 0); !errors.Is(err, stepping.ErrClosed) {
+			t.Errorf("with %v, closed: %v", job.Policy, err)
+		}
+	}
 }
 
 // steppedOnDevice steps three jobs to their end with commands that it puts on the device, and
@@ -604,6 +613,35 @@ func TestObserveOnDeviceAtEnds(t *testing.T) {
 		}
 		if at, err := p.ObserveOnDevice(0); err == nil || at != 0 {
 			t.Errorf("a Stepper that is closed observes at %x", at)
+		}
+	}
+}
+
+// TestRolledFailure: a rollout that is rolled fails at the step and for the reason for which it
+// fails step by step, where the route's own command is none, too, which nobody has given.
+func TestRolledFailure(t *testing.T) {
+	s := newSimulator(t, Config{Open: sharedDevice(t)})
+	for _, none := range []int{lockstep.ContextLength - 1, lockstep.ContextLength, 22} {
+		route := *shorten(routes()[0], 103)
+		route.SteerCommand = slices.Clone(route.SteerCommand)
+		route.SteerCommand[none] = math.NaN()
+		jobs := []lockstep.Job{{Route: &route}}
+		p := reset(t, s, jobs, lockstep.Options{})
+		for !p.Done() {
+			if err := p.Step(t.Context(), []float64{0}, []float64{0}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := fmt.Sprint(p.Err(0))
+		for _, steps := range []int{1, 4} {
+			p := reset(t, s, jobs, lockstep.Options{})
+			for !p.Done() { // more steps than there are is an error, which is not asked about
+				p.Roll(t.Context(), make([]float64, steps), make([]float64, 1), nil)
+			}
+			if got := fmt.Sprint(p.Err(0)); got != want || got == "<nil>" {
+				t.Errorf("no command of the route's at step %d, %d steps at once: %s, want %s",
+					none, steps, got, want)
+			}
 		}
 	}
 }

@@ -394,6 +394,46 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// TestReserved: what is reserved is given out to its last byte, whatever is asked for.
+func TestReserved(t *testing.T) {
+	want.Compiler.Need(t)
+	engine, err := OnCPU(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task, err := classic.Make("CartPole-v1", 300, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := begun(t, engine, task)
+	reserved := func(what string, b *block, given int64) {
+		t.Helper()
+		if got := int64(len(b.host)); got != given {
+			t.Errorf("%s: %d bytes are reserved, %d given out", what, got, given)
+		}
+	}
+	reserved("tables, seeds and mask", v.tables, v.tables.used+whole(8*300, 300))
+	reserved("columns", v.kept, v.kept.used)
+	network := &classic.Perceptron{Layers: []classic.Layer{
+		{Weights: make([]float32, 4*60), Bias: make([]float32, 60)},
+		{Weights: make([]float32, 2*60), Bias: make([]float32, 2)},
+	}, Noise: make([]float32, 1<<10)}
+	for i, c := range []struct {
+		policy classic.Policy
+		names  []string
+		least  int64 // without anything there is a block, too
+	}{
+		{classic.Policy{Uniform: new(uint64)}, nil, 256},
+		{classic.Policy{Network: network}, nil, 0},
+		{classic.Policy{Network: network}, []string{"states", "truncated"}, 0},
+	} {
+		if _, err := v.RunOnDevice(t.Context(), c.policy, 0, 3, c.names); err != nil {
+			t.Fatal(err)
+		}
+		reserved(fmt.Sprint("answers of run ", i), v.answers, max(v.answers.used, c.least))
+	}
+}
+
 // TestOutputs: what is left on the device has its own place and size, and by a table of the host's
 // the actions that are uploaded are those of the environment's kind.
 func TestOutputs(t *testing.T) {
@@ -629,8 +669,19 @@ func TestCounted(t *testing.T) {
 		{last - most - 2, []int32{most + 2, most + 2, most + 2, 10}},
 	} {
 		if steps > 0 {
+			if steps == 2 {
+				v.fresh = 0 // as behind a step, so that the steps that are counted come down
+			}
+			before := v.device.Counts()
 			if err := v.Run(t.Context(), classic.Policy{Uniform: &key}, steps, nil); err != nil {
 				t.Fatal(err)
+			}
+			bytes := whole(4*4) + whole(8*4) + 8*4
+			if steps == 2 { // all columns up to these, before
+				bytes += whole(4*4, 8*4, 8*4, 4*4*3, 8*4*2) + 4*4
+			}
+			if got := v.device.Counts().Sub(before).DownloadBytes; got != bytes {
+				t.Errorf("%d steps: %d bytes come down, want %d", steps, got, bytes)
 			}
 		}
 		counted(fmt.Sprint("after ", steps, " more"), c.uncounted, c.want...)
