@@ -104,6 +104,9 @@ var _ lockstep.DeviceStepper = (*stepper)(nil)
 
 // StepOnDevice computes a step with commands and lataccels in the device's memory.
 func (s *stepper) StepOnDevice(commands, lataccels uintptr) error {
+	if err := s.Open(); err != nil {
+		return err
+	}
 	if r := s.engine; len(r.controllers) > 0 || r.unmade != nil || r.batch.shape.traced {
 		return errors.New(
 			"a rollout has a controller or an observer on the host: step with the commands there",
