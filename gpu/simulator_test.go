@@ -472,9 +472,13 @@ func TestMemory(t *testing.T) {
 	}
 
 	s.config.MemoryLimit = 4 << 10
+	info, err := s.Info()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, r := range results(t, s, context.Background(), jobs, opts) {
 		if !errors.Is(r.Err, driver.ErrOutOfMemory) || strings.Contains(r.Err.Error(), "\n") ||
-			!contains(r.Err, fmt.Sprintf("KiB of device memory, and %s has 4 KiB left", s.Name())) {
+			!contains(r.Err, fmt.Sprintf("KiB of device memory, and %s has 4 KiB left", info.Name)) {
 			t.Errorf("without memory: %v", r.Err)
 		}
 	}
