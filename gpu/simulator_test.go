@@ -478,7 +478,7 @@ func TestMemory(t *testing.T) {
 	}
 	for _, r := range results(t, s, context.Background(), jobs, opts) {
 		if !errors.Is(r.Err, driver.ErrOutOfMemory) || strings.Contains(r.Err.Error(), "\n") ||
-			!contains(r.Err, fmt.Sprintf("KiB of device memory, and %s has 4 KiB left", info.Name)) {
+			!contains(r.Err, "KiB of device memory, and "+info.Name+" has 4 KiB left") {
 			t.Errorf("without memory: %v", r.Err)
 		}
 	}

@@ -297,13 +297,11 @@ func power32(u float32) float32 {
 }
 
 // remainder is Python's x % 2π for |x/2π| < 2⁵², without a division: perRadian is rounded up, so
-// that the quotient is right, or 1 too far from 0.
+// that the quotient is right, or 1 too far from 0. Either way what is left of |x| >= 4 is a
+// multiple of 2⁻⁵⁰ between -2π and 2π, which is exact, and so is a turn more. A smaller x is left
+// whole.
 func remainder(x float64) float64 {
-	k := math.Trunc(x * perRadian)
-	m := math.FMA(-k, wholeTurn, x)
-	if (m < 0) != (x < 0) { // a whole negative turn, too, of which 0 is left below
-		m = math.FMA(-(k - math.Copysign(1, x)), wholeTurn, x)
-	}
+	m := math.FMA(-math.Trunc(x*perRadian), wholeTurn, x)
 	if m < 0 {
 		m += wholeTurn
 	}

@@ -1285,7 +1285,7 @@ done:
 	RET
 
 // func normalAVX512(n int, x *float64, y *float64)
-// Requires: AVX, AVX512DQ, AVX512F
+// Requires: AVX, AVX512F
 TEXT ·normalAVX512(SB), $0-24
 	MOVQ n+0(FP), AX
 	MOVQ x+8(FP), CX
@@ -1297,22 +1297,14 @@ loop:
 	JGE          done
 	VMOVUPD      (CX)(BX*8), Z0
 	VADDPD       constants<>+3328(SB), Z0, Z0
-	VMULPD       constants<>+3392(SB), Z0, Z3
-	VRNDSCALEPD  $0x03, Z3, Z3
-	VMOVUPD      Z0, Z4
-	VFNMADD231PD constants<>+3456(SB), Z3, Z4
-	VANDPD       constants<>+640(SB), Z0, Z5
-	VORPD        constants<>+1088(SB), Z5, Z5
-	VSUBPD       Z5, Z3, Z3
-	VMOVUPD      Z0, Z5
-	VFNMADD231PD constants<>+3456(SB), Z3, Z5
-	VXORPD       Z0, Z4, Z0
-	VPTESTMQ     constants<>+640(SB), Z0, K1
-	VBLENDMPD    Z5, Z4, K1, Z1
-	VCMPPD       $0x11, constants<>+576(SB), Z1, K1
-	VADDPD       constants<>+3456(SB), Z1, Z0
-	VBLENDMPD    Z0, Z1, K1, Z2
-	VSUBPD       constants<>+3328(SB), Z2, Z0
+	VMULPD       constants<>+3392(SB), Z0, Z2
+	VRNDSCALEPD  $0x03, Z2, Z2
+	VMOVUPD      Z0, Z0
+	VFNMADD231PD constants<>+3456(SB), Z2, Z0
+	VCMPPD       $0x11, constants<>+576(SB), Z0, K1
+	VADDPD       constants<>+3456(SB), Z0, Z2
+	VBLENDMPD    Z2, Z0, K1, Z1
+	VSUBPD       constants<>+3328(SB), Z1, Z0
 	VMOVUPD      Z0, (DX)(BX*8)
 	ADDQ         $0x08, BX
 	JMP          loop

@@ -1010,29 +1010,15 @@ loop:
 	FMOVQ 864(R20), F31
 	WORD $0x6e7fdc01 // fmul v1.2d, v0.2d, v31.2d
 	WORD $0x4ee19821 // frintz v1, v1.2d
-	VMOV V0.B16, V2.B16
 	FMOVQ 880(R20), F31
-	WORD $0x4effcc22 // fmls v2.2d, v1.2d, v31.2d
-	FMOVQ 144(R20), F31
-	WORD $0x4e3f1c03 // and v3.16b, v0.16b, v31.16b
-	FMOVQ 256(R20), F31
-	WORD $0x4ebf1c63 // orr v3.16b, v3.16b, v31.16b
-	WORD $0x4ee3d421 // fsub v1.2d, v1.2d, v3.2d
-	VMOV V0.B16, V3.B16
+	WORD $0x4effcc20 // fmls v0.2d, v1.2d, v31.2d
+	FMOVQ 896(R20), F1
+	WORD $0x6ee0e421 // fcmgt v1.2d, v1.2d, v0.2d
 	FMOVQ 880(R20), F31
-	WORD $0x4effcc23 // fmls v3.2d, v1.2d, v31.2d
-	WORD $0x6e201c40 // eor v0.16b, v2.16b, v0.16b
-	FMOVQ 144(R20), F31
-	WORD $0x4eff8c00 // cmtst v0.2d, v0.2d, v31.2d
-	VMOV V2.B16, V1.B16
-	VBIT V0.B16, V3.B16, V1.B16
-	FMOVQ 896(R20), F0
-	WORD $0x6ee1e400 // fcmgt v0.2d, v0.2d, v1.2d
-	FMOVQ 880(R20), F31
-	WORD $0x4e7fd422 // fadd v2.2d, v1.2d, v31.2d
-	VBIT V0.B16, V2.B16, V1.B16
+	WORD $0x4e7fd402 // fadd v2.2d, v0.2d, v31.2d
+	VBIT V1.B16, V2.B16, V0.B16
 	FMOVQ 848(R20), F31
-	WORD $0x4effd420 // fsub v0.2d, v1.2d, v31.2d
+	WORD $0x4effd400 // fsub v0.2d, v0.2d, v31.2d
 	ADD R3<<3, R2, R16
 	FMOVQ F0, 0(R16)
 	ADD $0x02, R3

@@ -24,6 +24,16 @@ func (r *recorder) Errorf(format string, args ...any) {
 	r.errors = append(r.errors, fmt.Sprintf(format, args...))
 }
 
+// TestOf: vectors that are handed out are the caller's.
+func TestOf(t *testing.T) {
+	const operation = "tanh"
+	before := vectors.All(t, operation)
+	clear(append(before[:1], vectors.Vector{}))
+	if after := vectors.All(t, operation); after[0].Args == nil || after[1].Args == nil {
+		t.Error("who writes to the vectors that he was given changes those of others")
+	}
+}
+
 // TestHold: an implementation that is wrong on any one vector, in any one element, is
 // found, and one that is right is not.
 func TestHold(t *testing.T) {
