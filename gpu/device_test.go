@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +33,7 @@ func TestLayout(t *testing.T) {
 		t.Fatalf("%+v, %v", l, err)
 	}
 	for i, want := range map[int]string{
-		0:  "version",
+		0:  "kernels have interface version 14, this program wants 6: ",
 		1:  "Route",
 		2:  "Job",
 		3:  "Status",
@@ -118,7 +119,10 @@ type hollow struct {
 	driver.Device
 	calls, fails int
 	next         driver.Pointer
+	fault        error         // its error; nil is errPlanted
 	left         time.Duration // to the end of the context of the last Synchronize
+	longest      time.Duration // of all of them
+	waiting      int           // commands since then
 	info         driver.Info
 	launched     []string // of each launch: kernel, blocks, threads, shared memory, and jobs
 }
@@ -131,9 +135,15 @@ func newHollow() *hollow {
 
 func (h *hollow) call() error {
 	if h.calls++; h.calls-1 == h.fails {
-		return errPlanted
+		return cmp.Or(h.fault, errPlanted)
 	}
 	return nil
+}
+
+// command is a call whose work is waited for.
+func (h *hollow) command() error {
+	h.waiting++
+	return h.call()
 }
 
 func (h *hollow) FreeMemory() (int64, error) { return 1 << 30, h.call() }
@@ -154,7 +164,7 @@ func (h *hollow) Download(to []byte, from driver.Pointer) error {
 	if from == 1 {
 		copy(to, viewBytes(goodLayout(7)))
 	}
-	return h.call()
+	return h.command()
 }
 
 func (h *hollow) Launch(kernel string, blocks, threads, shared int, argument []byte) error {
@@ -162,22 +172,27 @@ func (h *hollow) Launch(kernel string, blocks, threads, shared int, argument []b
 	if len(argument) == len(viewBytes([]launchBlock{{}})) {
 		k := view[launchBlock](argument, 1)[0]
 		jobs = fmt.Sprintf(", jobs %d to %d", k.FirstJob, k.Jobs)
+		if k.PastLataccel != 0 || k.PastAction != 0 {
+			jobs += " that go on"
+		}
 	}
 	h.launched = append(h.launched, fmt.Sprintf("%s: %d blocks of %d, %d bytes%s", kernel, blocks,
 		threads, shared, jobs))
-	return h.call()
+	return h.command()
 }
 
 func (h *hollow) Synchronize(ctx context.Context) error {
 	if end, ok := ctx.Deadline(); ok {
 		h.left = time.Until(end)
+		h.longest = max(h.longest, h.left)
 	}
+	h.waiting = 0
 	return h.call()
 }
 
-func (h *hollow) Upload(driver.Pointer, []byte) error              { return h.call() }
-func (h *hollow) Copy(driver.Pointer, driver.Pointer, int64) error { return h.call() }
-func (h *hollow) Fill(driver.Pointer, byte, int64) error           { return h.call() }
+func (h *hollow) Upload(driver.Pointer, []byte) error              { return h.command() }
+func (h *hollow) Copy(driver.Pointer, driver.Pointer, int64) error { return h.command() }
+func (h *hollow) Fill(driver.Pointer, byte, int64) error           { return h.command() }
 func (h *hollow) Follow(uintptr) error                             { return h.call() }
 func (h *hollow) Precede(uintptr) error                            { return h.call() }
 func (h *hollow) Release(driver.Pointer) error                     { return nil }
@@ -296,22 +311,32 @@ func TestLostWhere(t *testing.T) {
 	}
 }
 
-// TestObserveAgain: as many places as before take the room that there is.
+// TestObserveAgain: as many places as before take the room that there is, and where there was none
+// for more, they take room again. What stays on the device is there when it is handed out.
 func TestObserveAgain(t *testing.T) {
 	h := newHollow()
 	s := onHollow(func() (driver.Device, error) { return h, nil })
 	x, err := s.CollectOnDevice(t.Context(), []lockstep.Job{{
 		Route: shorten(routes()[0], 101), Policy: network(8),
 	}})
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || h.waiting != 0 {
+		t.Fatalf("%d commands of it are not waited for; %v", h.waiting, err)
 	}
-	for i, c := range []struct{ places, calls int }{{2, 4}, {2, 3}, {1, 3}, {3, 4}} {
+	for i, c := range []struct {
+		places, calls int
+		full          error
+	}{
+		{places: 2, calls: 4}, {places: 2, calls: 3}, {places: 1, calls: 3}, {places: 3, calls: 4},
+		{places: 4, calls: 1, full: driver.ErrOutOfMemory}, {places: 1, calls: 4},
+	} {
 		before := h.calls
-		if err := x.Observe(make([]lockstep.Place, c.places), 1<<20); err != nil ||
-			h.calls-before != c.calls {
-			t.Errorf("time %d, %d places: %d calls, want %d; %v", i, c.places, h.calls-before,
-				c.calls, err)
+		if c.full != nil {
+			h.fails, h.fault = before, c.full
+		}
+		if err := x.Observe(make([]lockstep.Place, c.places), 1<<20); !errors.Is(err, c.full) ||
+			h.calls-before != c.calls || h.waiting != 0 {
+			t.Errorf("time %d, %d places: %d calls, want %d, %d not waited for; %v", i, c.places,
+				h.calls-before, c.calls, h.waiting, err)
 		}
 	}
 }
@@ -392,7 +417,9 @@ func askEverything(ctx context.Context, s *Simulator, p *lockstep.Stepper) error
 		func() error { return s.Observe(e, nil, into) },
 		func() (err error) {
 			if x, err = s.CollectOnDevice(ctx, driven); err == nil {
-				err = x.Experience().Results[0].Err
+				if failed := x.Experience().Results[0].Err; failed != nil {
+					err = fmt.Errorf("what is lost is handed out: %v", failed)
+				}
 			}
 			return err
 		},
@@ -430,6 +457,37 @@ func TestLimit(t *testing.T) {
 			h.left < c.want-30*time.Second {
 			t.Errorf("%+v, %d steps: %v are left, want %v; %v", c.info, c.steps, h.left, c.want,
 				err)
+		}
+	}
+}
+
+// TestNoWork: where no step is waited for, the time of none is added.
+func TestNoWork(t *testing.T) {
+	h := newHollow()
+	s := onHollow(func() (driver.Device, error) { return h, nil })
+	job := lockstep.Job{Route: shorten(routes()[0], 101), Policy: network(8)}
+	for _, c := range []struct {
+		name string
+		do   func() error
+		all  bool // that it waits for
+	}{
+		{"connecting", func() error { _, err := s.Info(); return err }, true},
+		{"Reset", func() error {
+			p, err := s.Reset(t.Context(), []lockstep.Job{job}, lockstep.Options{})
+			return errors.Join(err, p.Close())
+		}, true},
+		{"the end of CollectOnDevice", func() error {
+			_, err := s.CollectOnDevice(t.Context(), []lockstep.Job{job})
+			return err
+		}, false},
+	} {
+		h.longest = 0
+		err := c.do()
+		if !c.all {
+			h.longest = h.left
+		}
+		if err != nil || h.longest > 2*time.Minute || h.longest < time.Minute {
+			t.Errorf("%s has %v, want two minutes; %v", c.name, h.longest, err)
 		}
 	}
 }
@@ -485,7 +543,7 @@ func TestSpare(t *testing.T) {
 }
 
 // TestGrid: a launch has as many blocks as hold its jobs, of the kernel for them, and each part
-// begins where the one before ends.
+// begins where the one before ends. What the jobs go on from is taken once.
 func TestGrid(t *testing.T) {
 	for _, c := range []struct {
 		parts    []part
@@ -505,9 +563,43 @@ func TestGrid(t *testing.T) {
 			simulator: onHollow(nil), on: &connection{Ledger: &driver.Ledger{Device: h}},
 			parts: c.parts,
 		}
-		if err := b.launch(c.policies); err != nil || !slices.Equal(h.launched, c.want) {
-			t.Errorf("%+v: %q, %v; want %q", c.parts, h.launched, err, c.want)
+		b.block.PastLataccel, b.block.PastAction = 1, 2
+		var forked []string
+		for _, text := range c.want {
+			forked = append(forked, text+" that go on")
 		}
+		for _, want := range [][]string{forked, c.want} {
+			h.launched = nil
+			if err := b.launch(c.policies); err != nil || !slices.Equal(h.launched, want) {
+				t.Errorf("%+v: %q, %v; want %q", c.parts, h.launched, err, want)
+			}
+		}
+	}
+}
+
+// TestPassed: what a Stepper rolls goes up and comes down in as many bytes as it has, and a block
+// observes each of its rollouts.
+func TestPassed(t *testing.T) {
+	const jobs, steps = 32, 80 // arrays that end at a multiple of 256
+	h := newHollow()
+	s := onHollow(func() (driver.Device, error) { return h, nil })
+	p := reset(t, s, slices.Repeat([]lockstep.Job{{Route: shorten(routes()[0], 120)}}, jobs),
+		lockstep.Options{}).(lockstep.DeviceStepper)
+	before := s.Stats()
+	if err := p.Roll(t.Context(), make([]float64, jobs*steps), make([]float64, jobs),
+		nil); err != nil {
+		t.Fatal(err)
+	}
+	const commands, costs, statuses = 8 * jobs * steps, 8 * jobs, 5 * 8 * jobs
+	if c := s.Stats().Sub(before); c.UploadBytes != commands+costs ||
+		c.DownloadBytes != costs+commands+statuses {
+		t.Errorf("%d steps of %d jobs: %+v", steps, jobs, c.Counts)
+	}
+	h.launched = nil
+	_, err := p.ObserveOnDevice(0)
+	want := []string{"lockstep_observe: 32 blocks of 128, 0 bytes"}
+	if err != nil || !slices.Equal(h.launched, want) {
+		t.Errorf("%q, want %q; %v", h.launched, want, err)
 	}
 }
 

@@ -496,10 +496,12 @@ func rolledAlike(t *testing.T, onDevice, onHost lockstep.Stepper) []float64 {
 	t.Helper()
 	costs, want := make([]float64, 2), make([]float64, 2)
 	now, then, commands := make([]float64, 2), make([]float64, 2), []float64{0.5, -0.5}
+	path, along := make([]float64, 4), make([]float64, 4)
 	if err := errors.Join(
-		onDevice.Roll(t.Context(), make([]float64, 4), costs, nil),
-		onHost.Roll(t.Context(), make([]float64, 4), want, nil),
+		onDevice.Roll(t.Context(), make([]float64, 4), costs, path),
+		onHost.Roll(t.Context(), make([]float64, 4), want, along),
 		simtest.Same("costs on the device against those on the host", costs, want),
+		simtest.SameBits("lataccels on the device against those on the host", path, along),
 		onDevice.Step(t.Context(), commands, now), onHost.Step(t.Context(), commands, then),
 		simtest.SameBits("lataccels of a step behind them", now, then),
 	); err != nil {

@@ -1128,6 +1128,12 @@ func TestFit(t *testing.T) {
 		t.Errorf("of 200 jobs %+v are traced at once, of %d bytes, want at most %d", traced,
 			traced.host(traced.places()), most)
 	}
+	for _, step := range []int{60, 590, 600} {
+		forked := kind{commands: true, past: &lockstep.Snapshot{Step: step}}
+		if got := fit(many[:1], forked, math.MaxInt64); got.stride != max(step, long.Route.Len()) {
+			t.Errorf("jobs that go on from step %d have room for %d steps", step, got.stride)
+		}
+	}
 }
 
 // fitted holds what fits to what each number of the tasks takes, and returns the shape of all.
@@ -1179,7 +1185,7 @@ func halved(t *testing.T, tasks []*task, less shape, steps int) shape {
 // TestPlaces: arrays lie one behind the other, each from a multiple of 256 bytes on and with room
 // for all that it holds; what is not wanted takes none.
 func TestPlaces(t *testing.T) {
-	const jobs, routes, rows, tables, networks, weights, sees, stride, steps = 3, 32, 501, 4, 2,
+	const jobs, routes, rows, tables, networks, weights, sees, stride, steps = 32, 32, 501, 4, 2,
 		777, 45, 601, 6
 	past := &lockstep.Snapshot{Step: 33, Rollouts: make([]lockstep.RolloutState, 5)}
 	for _, k := range []kind{
@@ -1224,6 +1230,49 @@ func TestPlaces(t *testing.T) {
 			}
 		}
 	}
+	for bytes, want := range map[int]int64{0: 0, 1: 256, 255: 256, 256: 256, 257: 512, 512: 512} {
+		var all arrays
+		if all.place(bytes, 1); all.end != want {
+			t.Errorf("an array of %d bytes ends at %d, want %d", bytes, all.end, want)
+		}
+	}
+	excerptPlaces(t)
+}
+
+// excerptPlaces: what observations are made from lies one behind the other, too.
+func excerptPlaces(t *testing.T) {
+	t.Helper()
+	const places, rollouts, routes, rows, sees = 48, 64, 16, 96, 16 // multiples of 256 bytes
+	for _, declared := range [][]lockstep.Seen{nil, make([]lockstep.Seen, sees)} {
+		x := &excerpt{places: make([]lockstep.Place, places), rollouts: make([]int, rollouts),
+			routes: make([]*lockstep.Route, routes), rows: rows, sees: declared}
+		inputs := lockstep.ObservationSize
+		if declared != nil {
+			inputs = sees
+		}
+		const from = 1 << 20
+		k, total := x.layout(from)
+		end := driver.Pointer(from)
+		for _, a := range []struct {
+			name  string
+			at    driver.Pointer
+			bytes int
+		}{
+			{"places", k.Places, 16 * places}, {"route", k.Route, 8 * rollouts},
+			{"routes", k.Routes, 16 * routes}, {"sees", k.Sees, 6 * 8 * len(declared)},
+			{"roll", k.RollLataccel, 8 * rows}, {"v", k.VEgo, 8 * rows}, {"a", k.AEgo, 8 * rows},
+			{"target", k.Target, 8 * rows}, {"lataccels", k.Lataccel, 8 * rollouts * 400},
+			{"actions", k.Action, 8 * rollouts * 400}, {"observations", k.Out, 4 * places * inputs},
+		} {
+			if a.at != end && a.bytes > 0 {
+				t.Errorf("%d declared: %s at %d, want %d", len(declared), a.name, a.at, end)
+			}
+			end += driver.Pointer(a.bytes)
+		}
+		if k.Inputs != int64(inputs) || k.Stride != 400 || total != int64(end-from) {
+			t.Errorf("%d inputs, stride %d, %d bytes, want %d", k.Inputs, k.Stride, total, end-from)
+		}
+	}
 }
 
 // sameBlocks holds structures that go up to what they are to be.
@@ -1262,14 +1311,7 @@ func TestFilled(t *testing.T) {
 	for i := range jobs {
 		tasks = append(tasks, &task{job: &jobs[i], index: i, end: 130})
 	}
-	s := onHollow(nil)
-	b, err := s.load(&connection{
-		Ledger: &driver.Ledger{Device: newHollow()}, info: newHollow().info,
-		layout: layout{variants: []variant{{1, 1000}}},
-	}, tasks, kind{policies: true}, lockstep.CostOnly)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := loaded(t, onHollow(nil), tasks, kind{policies: true})
 	blocks, at := up[jobBlock](b, b.at.job, len(jobs)), b.at
 	actors := up[actorBlock](b, at.actors, b.shape.networks)
 	lies := func(p, from driver.Pointer, size uintptr) int { // of arrays of such elements
@@ -1306,6 +1348,64 @@ func TestFilled(t *testing.T) {
 	}
 	if tables != 2 || sees != b.shape.sees || sees != 2*len(declared.Sees) {
 		t.Errorf("%d tables and %d elements that are seen", tables, sees)
+	}
+}
+
+// loaded puts tasks on a device that computes nothing.
+func loaded(t *testing.T, s *Simulator, tasks []*task, k kind) *batch {
+	t.Helper()
+	h := newHollow()
+	b, err := s.load(&connection{
+		Ledger: &driver.Ledger{Device: h}, info: h.info,
+		layout: layout{variants: []variant{{1, 1000}}},
+	}, tasks, k, lockstep.CostOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestGiven: of each job what leads it goes up in a row of its own, with no room but what it takes,
+// and the launch says where, and by which arithmetic.
+func TestGiven(t *testing.T) {
+	const rows, stride = 103, 105 // the first job is the shorter one
+	var tasks []*task
+	for j, n := range []int{rows, stride} {
+		numbers := func(from int) (all []float64) {
+			for i := range n {
+				all = append(all, float64(1000*from+10*i+j))
+			}
+			return all
+		}
+		tasks = append(tasks, &task{index: j, end: n, job: &lockstep.Job{
+			Route:   shorten(routes()[j], n),
+			Teacher: &lockstep.Trajectory{Lataccel: numbers(1), Action: numbers(2)},
+			Draws:   numbers(3)[:n-lockstep.ContextLength],
+		}})
+	}
+	s := onHollow(nil)
+	s.config.Profile = lockstep.Profile{LayerNorm: 1, Softmax: 2, Exp: 3}
+	for _, k := range []kind{{teacher: true}, {draws: true}} {
+		b := loaded(t, s, tasks, k)
+		if l := b.block; l.LayerNorm != 1 || l.Softmax != 2 || l.Exp != 3 ||
+			l.Shortcuts != int64(lockstep.CostOnly) {
+			t.Errorf("%+v is computed by %d, %d, %d, with shortcuts %d", k, l.LayerNorm, l.Softmax,
+				l.Exp, l.Shortcuts)
+		}
+		of := func(p driver.Pointer, j, n int) []float64 {
+			return view[float64](b.buffer.host[p-b.buffer.device:], 2*stride)[j*stride:][:n]
+		}
+		for j, task := range tasks {
+			n, job := task.end, task.job
+			if k.teacher && (!slices.Equal(of(b.block.TeacherLataccel, j, n), job.Teacher.Lataccel) ||
+				!slices.Equal(of(b.block.TeacherAction, j, n), job.Teacher.Action)) {
+				t.Errorf("job %d is taught another trajectory", j)
+			}
+			if k.draws && !slices.Equal(of(b.block.Draws, j, n)[lockstep.ContextLength:],
+				job.Draws) {
+				t.Errorf("job %d is given other draws", j)
+			}
+		}
 	}
 }
 
