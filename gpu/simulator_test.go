@@ -1397,12 +1397,12 @@ func TestGiven(t *testing.T) {
 		}
 		for j, task := range tasks {
 			n, job := task.end, task.job
-			if k.teacher && (!slices.Equal(of(b.block.TeacherLataccel, j, n), job.Teacher.Lataccel) ||
-				!slices.Equal(of(b.block.TeacherAction, j, n), job.Teacher.Action)) {
+			led, l := job.Teacher, b.block
+			if k.teacher && (!slices.Equal(of(l.TeacherLataccel, j, n), led.Lataccel) ||
+				!slices.Equal(of(l.TeacherAction, j, n), led.Action)) {
 				t.Errorf("job %d is taught another trajectory", j)
 			}
-			if k.draws && !slices.Equal(of(b.block.Draws, j, n)[lockstep.ContextLength:],
-				job.Draws) {
+			if k.draws && !slices.Equal(of(l.Draws, j, n)[lockstep.ContextLength:], job.Draws) {
 				t.Errorf("job %d is given other draws", j)
 			}
 		}
