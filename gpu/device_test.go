@@ -333,12 +333,22 @@ func TestObserveAgain(t *testing.T) {
 		if c.full != nil {
 			h.fails, h.fault = before, c.full
 		}
+		h.launched = nil
 		if err := x.Observe(make([]lockstep.Place, c.places), 1<<20); !errors.Is(err, c.full) ||
 			h.calls-before != c.calls || h.waiting != 0 {
 			t.Errorf("time %d, %d places: %d calls, want %d, %d not waited for; %v", i, c.places,
 				h.calls-before, c.calls, h.waiting, err)
 		}
+		blocks := []string{observing(c.places)}
+		if c.full == nil && !slices.Equal(h.launched, blocks) {
+			t.Errorf("time %d: %q, want %q", i, h.launched, blocks)
+		}
 	}
+}
+
+// observing is the launch that observes so many places or rollouts: a block does each.
+func observing(n int) string {
+	return fmt.Sprintf("lockstep_observe: %d blocks of 128, 0 bytes", n)
 }
 
 // askEverything asks for all that a simulator does with its device, up to the first error. While
@@ -578,7 +588,7 @@ func TestGrid(t *testing.T) {
 }
 
 // TestPassed: what a Stepper rolls goes up and comes down in as many bytes as it has, and a block
-// observes each of its rollouts.
+// observes each of its rollouts, or of the places of training data.
 func TestPassed(t *testing.T) {
 	const jobs, steps = 32, 80 // arrays that end at a multiple of 256
 	h := newHollow()
@@ -597,9 +607,16 @@ func TestPassed(t *testing.T) {
 	}
 	h.launched = nil
 	_, err := p.ObserveOnDevice(0)
-	want := []string{"lockstep_observe: 32 blocks of 128, 0 bytes"}
-	if err != nil || !slices.Equal(h.launched, want) {
-		t.Errorf("%q, want %q; %v", h.launched, want, err)
+	e := &lockstep.Experience{
+		Jobs:     []lockstep.Job{{Route: shorten(routes()[0], 120), Policy: network(8)}},
+		Results:  make([]lockstep.Result, 1),
+		Lataccel: make([]float64, lockstep.ExperienceSteps),
+		Action:   make([]float64, lockstep.ExperienceSteps),
+	}
+	failed := s.Observe(e, make([]lockstep.Place, 3), make([]float32, 3*lockstep.ObservationSize))
+	if want := []string{observing(jobs), observing(3)}; err != nil || failed != nil ||
+		!slices.Equal(h.launched, want) {
+		t.Errorf("%q, want %q; %v, %v", h.launched, want, err, failed)
 	}
 }
 
