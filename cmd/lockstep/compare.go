@@ -96,20 +96,17 @@ func (c *compareCommand) sides(p *comparisons, options parity.CompareOptions) er
 }
 
 // rolloutFlags are the flags of what is simulated, which recordings and traces say themselves.
-var rolloutFlags = []string{
-	"seed_prefix", "no-cache", "own", "controller", "pid", "pid-grid", "timeout", "sandbox",
-	"memory",
-}
+var rolloutFlags = slices.Concat(
+	[]string{"seed_prefix", "no-cache", "own"}, choosingFlags, steeringFlags,
+)
 
 // passedOver refuses flags that are given and would be passed over, since what is compared says
 // itself what they are of.
 func (e *environment) passedOver(with string, names ...string) error {
-	for _, name := range e.given {
-		if slices.Contains(names, name) {
-			return fmt.Errorf(
-				"--%s does not go with %s, which say themselves what they are of", name, with,
-			)
-		}
+	if name := e.givenOf(names); name != "" {
+		return fmt.Errorf(
+			"--%s does not go with %s, which say themselves what they are of", name, with,
+		)
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -73,6 +72,12 @@ func (f *controllerFlags) policies(env *environment) ([]lockstep.Policy, error) 
 	return policies, env.heeded(policies...)
 }
 
+// The flags that choose controllers, and those of controllers that are written in Python.
+var (
+	choosingFlags = []string{"controller", "pid", "pid-grid"}
+	steeringFlags = []string{"timeout", "sandbox", "memory"}
+)
+
 // heeded refuses the flags of Python controllers where none of the policies is one.
 func (e *environment) heeded(policies ...lockstep.Policy) error {
 	for _, p := range policies {
@@ -80,11 +85,10 @@ func (e *environment) heeded(policies ...lockstep.Policy) error {
 			return nil
 		}
 	}
-	for _, name := range e.given {
-		if slices.Contains([]string{"timeout", "sandbox", "memory"}, name) {
-			return fmt.Errorf("--%s goes with a controller that is written in Python, and here is "+
-				"none", name)
-		}
+	if name := e.givenOf(steeringFlags); name != "" {
+		return fmt.Errorf(
+			"--%s goes with a controller that is written in Python, and here is none", name,
+		)
 	}
 	return nil
 }

@@ -166,10 +166,10 @@ var unheeded = []struct {
 	{"verify", "check", []string{"profile", "seed_prefix", "num_segs"}, "the score says it"},
 	{
 		"export", "unchecked",
-		[]string{
+		slices.Concat([]string{
 			"model_path", "data_path", "own", "num_segs", "workers", "profile", "seed_prefix",
-			"no-cache", "engine", "kernels", "timeout", "sandbox", "memory",
-		},
+			"no-cache", "engine", "kernels",
+		}, steeringFlags),
 		"nothing is run",
 	},
 	{
@@ -188,13 +188,21 @@ func (e *environment) checkHeeded(command string) error {
 		if row.command != command || !slices.Contains(e.given, row.with) {
 			continue
 		}
-		for _, name := range e.given {
-			if slices.Contains(row.over, name) {
-				return fmt.Errorf("--%s does not go with --%s: %s", name, row.with, row.why)
-			}
+		if name := e.givenOf(row.over); name != "" {
+			return fmt.Errorf("--%s does not go with --%s: %s", name, row.with, row.why)
 		}
 	}
 	return nil
+}
+
+// givenOf is the first flag that is given of some, or "".
+func (e *environment) givenOf(names []string) string {
+	for _, name := range e.given {
+		if slices.Contains(names, name) {
+			return name
+		}
+	}
+	return ""
 }
 
 // openMembers opens engines of a family, of which the first is asked for by its name.

@@ -130,9 +130,7 @@ func (c *compareCommand) live(
 		}
 		jobs = append(jobs, lockstep.Job{Route: routes[r.Key[0]], Policy: policy})
 	}
-	chosen := slices.ContainsFunc(p.env.given, func(name string) bool {
-		return slices.Contains([]string{"controller", "pid", "pid-grid"}, name)
-	})
+	chosen := p.env.givenOf(choosingFlags) != ""
 	for _, policy := range policies {
 		if chosen && !slices.ContainsFunc(t.Rollouts, func(r *trace.RecordedRollout) bool {
 			return r.Key[1] == policy.String()
