@@ -95,6 +95,16 @@ func TestAnswers(t *testing.T) {
 			}
 		}
 	}
+	// Of one folder by their paths; and a script is asked again where it may run another.
+	again := Find(t.Context(), python)
+	if f := Find(t.Context(), second); f.Version != other.Python || again.Version != r.Python {
+		t.Errorf("versions %s and %s, want %s and %s", again.Version, f.Version, r.Python,
+			other.Python)
+	}
+	t.Chdir(t.TempDir())
+	if Find(t.Context(), python) == again {
+		t.Error("in another folder a script is taken for what it was")
+	}
 	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}

@@ -72,11 +72,11 @@ var (
 	lock   sync.Mutex
 )
 
-// A place is what the arithmetic of a Python depends on: its file, and what its key is of; of a
-// script, which may run another in each folder, the folder.
+// A place is what the arithmetic of a Python depends on: what its key is of, its file among it; of
+// a script, which may run another in each folder, the folder.
 type place struct {
-	path, folder string
-	key          key
+	key    key
+	folder string
 }
 
 // Find is the arithmetic of a Python, that which runs controllers if none is named. A process
@@ -88,7 +88,7 @@ func Find(ctx context.Context, python string) *Found {
 	if err != nil {
 		return unasked(err)
 	}
-	at := place{path: path, key: newKey(path)}
+	at := place{key: newKey(path)}
 	if isScript(path) {
 		at.folder, _ = os.Getwd()
 	}
