@@ -345,7 +345,7 @@ func (r *rollouts) launch(from, to int, trace *[]byte) error {
 func (r *rollouts) launchAt(step int, commands, lataccels driver.Pointer) error {
 	b := r.batch
 	return b.simulator.use(context.Background(), b.on, func(*connection) error {
-		b.aim(step) // and at no other: a launch by commands has one
+		b.aim(step) // the shape of a launch by commands has one step, so that this ends it, too
 		b.block.Commands, b.block.Now = commands, lataccels
 		defer func() { b.block.Commands, b.block.Now = b.device(b.at.commands), 0 }()
 		r.begun, r.restored = true, 0
