@@ -81,9 +81,26 @@ func TestAnswers(t *testing.T) {
 	if len(kept(t)) != 1 || newKey(python).read() == nil || Find(t.Context(), python) != f {
 		t.Errorf("kept: %q, and %p is found again, want %p", kept(t), Find(t.Context(), python), f)
 	}
-	// By one name there is another in another folder, and where PATH or LOCKSTEP_PYTHON is another.
-	other := replies(t, "expC")
+	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if got := (&Found{}).Summary(); got != "no rollout" {
+		t.Errorf("nothing was asked: %s", got)
+	}
+	if got := f.Summary(); !strings.HasSuffix(got, ", 10 of 10 steps of a rollout equal") {
+		t.Error(got)
+	}
+}
+
+// TestPlaces: by one name there is another Python in another folder, and where LOCKSTEP_PYTHON is
+// another; of one folder they are told apart by their paths, and a script is asked again where it
+// may run another.
+func TestPlaces(t *testing.T) {
+	watched := alone(t, nil)
+	t.Setenv("TMPDIR", t.TempDir())
+	r, other := replies(t, "expC"), replies(t, "expC")
 	other.Python = "9.9"
+	python := fakePython(t, strings.Join(r.lines(t, watched), ""), "exit 0")
 	second := fakePython(t, strings.Join(other.lines(t, watched), ""), "exit 0")
 	for at, want := range map[string]string{python: r.Python, second: other.Python} {
 		t.Chdir(filepath.Dir(at))
@@ -95,7 +112,6 @@ func TestAnswers(t *testing.T) {
 			}
 		}
 	}
-	// Of one folder by their paths; and a script is asked again where it may run another.
 	again := Find(t.Context(), python)
 	if f := Find(t.Context(), second); f.Version != other.Python || again.Version != r.Python {
 		t.Errorf("versions %s and %s, want %s and %s", again.Version, f.Version, r.Python,
@@ -104,15 +120,6 @@ func TestAnswers(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if Find(t.Context(), python) == again {
 		t.Error("in another folder a script is taken for what it was")
-	}
-	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
-	if got := (&Found{}).Summary(); got != "no rollout" {
-		t.Errorf("nothing was asked: %s", got)
-	}
-	if got := f.Summary(); !strings.HasSuffix(got, ", 10 of 10 steps of a rollout equal") {
-		t.Error(got)
 	}
 }
 
