@@ -194,7 +194,8 @@ type made struct{ x, of []float64 }
 
 const low, high = 10, 30 // of which columns are made
 
-// even says whether three numbers go evenly from one of these towards the other.
+// even says whether three numbers go evenly from one of these towards the other: by products that
+// round, of what is drawn, and of no simulator.
 func even(x []float64) bool {
 	d := x[1] - x[0]
 	return d != 0 && math.Abs(d) < 15 && math.Abs(x[2]-x[1]-d) < 1e-9
@@ -206,8 +207,8 @@ func (m made) ends() (float64, bool) {
 	return 2*m.x[n-1] - m.x[n-2], even(m.x[n-3:])
 }
 
-// promised: few values, none beyond them, and an even piece ends at one; but its last row may be a
-// piece of its own.
+// promised: few values, none beyond them, and an even piece ends at one, as far as products that
+// round do; but its last row may be a piece of its own.
 func (m made) promised() bool {
 	end, evenly := m.ends()
 	if last := m.x[len(m.x)-1]; evenly && last != low && last != high &&
@@ -381,7 +382,7 @@ func TestScript(t *testing.T) {
 	}
 	early := *one.policy(false).(lockstep.Custom).New().(*script)
 	early.step = 15
-	if a := tell().to(&early); math.Abs(a-calm+0.04) > 1e-12 {
+	if a := tell().to(&early); math.Abs(a-calm+0.04) > 1e-12 { // a difference of two that round
 		t.Errorf("at step 16 %v, at step 20 %v, want 0.04 more", a, calm)
 	}
 }
