@@ -1,5 +1,6 @@
 """What tests share: simulators, routes, and where the challenge's own files are."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -38,6 +39,16 @@ def sim():
     """The project's own network on the engine that every machine has."""
     with lockstep.Simulator(engine="reference", model="own") as simulator:
         yield simulator
+
+
+@pytest.fixture
+def handles():
+    """A function that counts the library's objects; those of earlier tests' garbage are gone.
+
+    Where the garbage were collected in between, fewer would be left than there were before.
+    """
+    gc.collect()
+    return lambda: lockstep._native.call("handles")
 
 
 @pytest.fixture(scope="session")

@@ -249,14 +249,14 @@ def test_bad_input():
         envs.step(np.zeros(3, int))
 
 
-def test_nothing_is_left():
-    before = lockstep._native.call("handles")
+def test_nothing_is_left(handles):
+    before = handles()
     for _ in range(20):
         envs = classic.VectorEnv("MountainCar-v0", 4)
         envs.reset(seed=1)
         envs.close()
         gymnasium.make("lockstep/Pendulum-v1").close()
-    assert lockstep._native.call("handles") == before
+    assert handles() == before
 
 
 @pytest.mark.parametrize("name", NAMES)

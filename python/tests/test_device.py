@@ -183,20 +183,20 @@ def test_the_caller_s_streams(gpu, driver, three):
     driver.call("cuMemAlloc_v2", ctypes.byref(memory), ctypes.c_size_t(8))
 
 
-def test_exports_live_as_long_as_they_are_held(gpu, driver, three):
+def test_exports_live_as_long_as_they_are_held(gpu, driver, three, handles):
     rollouts = gpu.reset(three)
     own = rollouts.advance(Array(driver, np.zeros(3)))
-    handles = lockstep._native.call("handles")
+    before = handles()
     capsule = own.__dlpack__()
     assert own.__dlpack_device__() == (2, 0)
     del rollouts, own
     gc.collect()
     assert len(_device._exported) == 1
-    assert lockstep._native.call("handles") == handles
+    assert handles() == before
     del capsule
     gc.collect()
     assert not _device._exported
-    assert lockstep._native.call("handles") == handles - 1
+    assert handles() == before - 1
 
 
 class Elsewhere:

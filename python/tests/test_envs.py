@@ -360,13 +360,13 @@ def test_bad_input(short_routes):
         lockstep.VectorEnv(1, short_routes, autoreset_mode="NotAMode")
 
 
-def test_nothing_is_left_of_environments(short_routes):
-    before = lockstep._native.call("handles")
+def test_nothing_is_left_of_environments(short_routes, handles):
+    before = handles()
     envs = lockstep.VectorEnv(4, short_routes, autoreset_mode="SameStep")
     for _ in drive(envs, 1, 60):
         pass
     envs.close()
-    assert lockstep._native.call("handles") == before
+    assert handles() == before
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -178,11 +178,11 @@ def test_interrupt_of_a_rollout():
     assert 0 <= float(out) < 0.5
 
 
-def test_an_interrupt_leaves_nothing(sim, short_routes, monkeypatch):
+def test_an_interrupt_leaves_nothing(sim, short_routes, handles, monkeypatch):
     """Not even where it comes after the library is done, and before Python knows."""
     lib, network = lockstep._native.library(), lockstep.Network([np.zeros((2, 256))], [np.zeros(2)])
     rollouts = sim.reset(short_routes)
-    snapshot, handles = rollouts.snapshot(), lockstep._native.call("handles")
+    snapshot, before = rollouts.snapshot(), handles()
     wait = lib.lockstep_wait
 
     def interrupt(task, milliseconds):
@@ -200,7 +200,7 @@ def test_an_interrupt_leaves_nothing(sim, short_routes, monkeypatch):
     ):
         with pytest.raises(KeyboardInterrupt):
             call()
-        assert lockstep._native.call("handles") == handles
+        assert handles() == before
 
 
 def test_the_environment_is_python_s_of_now(sim, tmp_path, monkeypatch):
@@ -234,12 +234,12 @@ def test_a_request_has_no_more_than_its_fields(sim):
             call()
 
 
-def test_threads_take_turns(sim, short_routes):
+def test_threads_take_turns(sim, short_routes, handles):
     """Rollouts that another thread advances are refused; closing them lets it finish its step."""
     many = short_routes[[0, 2] * 150]
     with sim.reset(short_routes[[0, 2]]) as pair:
         want = np.tile(pair.advance([0.1, 0.1]), 150)
-    handles = lockstep._native.call("handles")
+    before = handles()
     rollouts = sim.reset(many)
     got = []
 
@@ -262,18 +262,18 @@ def test_threads_take_turns(sim, short_routes):
     assert all(x.tobytes() == want.tobytes() for x in got)
     with pytest.raises(lockstep.ClosedError):
         rollouts.advance(np.zeros(300))
-    assert lockstep._native.call("handles") == handles
+    assert handles() == before
 
 
-def test_nothing_is_left(sim, routes):
+def test_nothing_is_left(sim, routes, handles):
     """Objects of the library go when Python's do."""
-    before = lockstep._native.call("handles")
+    before = handles()
     for _ in range(50):
         sim.load("own", limit=2)
         sim.rollout(routes[:0], "pid")
         with pytest.raises(ValueError, match="engine"):
             lockstep.Simulator(engine="nonsense")
-    assert lockstep._native.call("handles") == before
+    assert handles() == before
 
 
 def test_library_of_another_version(tmp_path):

@@ -264,7 +264,7 @@ def test_closed(sim, short_routes):
         sim.reset(short_routes, step=19)
 
 
-def test_nothing_is_left_of_many_resets(sim, short_routes):
+def test_nothing_is_left_of_many_resets(sim, short_routes, handles):
     """Ten thousand resets leave neither objects nor memory."""
 
     def resident():
@@ -279,9 +279,9 @@ def test_nothing_is_left_of_many_resets(sim, short_routes):
         gc.collect()
 
     resets(1000)
-    handles, before = lockstep._native.call("handles"), resident()
+    count, before = handles(), resident()
     resets(10_000)
-    assert lockstep._native.call("handles") == handles
+    assert handles() == count
     assert resident() - before < 20e6
 
 
