@@ -214,28 +214,52 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// TestRecordedSquares: a pendulum that is pushed by a number whose square was recorded from Python
-// is rewarded as the Go functions have it, whichever lane it is in.
-func TestRecordedSquares(t *testing.T) {
-	x, _, err := golden.Function("powf")
-	if err != nil {
-		t.Fatal(err)
+// TestRecorded: of arguments that were recorded from Python, those among them at which one term
+// alone decides the last bit, assembly makes what the Go functions make, whichever lane they are in.
+func TestRecorded(t *testing.T) {
+	recorded := func(name string) []float64 {
+		x, _, err := golden.Function(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
 	}
+	angles, squares, forces := recorded("sin"), recorded("pow"), recorded("powf")
 	for _, k := range require(t) {
 		for lane := range 8 {
-			task, err := classic.Make("Pendulum-v1", lane+len(x), nil)
+			where := fmt.Sprintf("%s, from lane %d: ", k.name, lane)
+			x := append(make([]float64, lane), angles...)
+			x = append(x, make([]float64, -len(x)&7)...)
+			got, want := [2][]float64{}, [2][]float64{}
+			for i := range 2 {
+				got[i], want[i] = make([]float64, len(x)), make([]float64, len(x))
+			}
+			k.sincos(x, got[0], got[1])
+			plain.sincos(x, want[0], want[1])
+			equal(t, where+"sine", x, got[0], want[0])
+			equal(t, where+"cosine", x, got[1], want[1])
+
+			x = append(make([]float64, lane), squares...)
+			x = append(x, make([]float64, -len(x)&7)...)
+			y := make([]float64, len(x))
+			k.square(x, y, make([]bool, len(x)))
+			exact := make([]float64, len(x))
+			plain.square(x, exact, make([]bool, len(x)))
+			equal(t, where+"square", x, y, exact)
+
+			task, err := classic.Make("Pendulum-v1", lane+len(forces), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, want := newBlock(&task, k, 0, task.Num), newBlock(&task, plain, 0, task.Num)
-			for _, b := range []*block{got, want} {
-				for i, x := range x {
+			a, b := newBlock(&task, k, 0, task.Num), newBlock(&task, plain, 0, task.Num)
+			for _, b := range []*block{a, b} {
+				for i, x := range forces {
 					b.forces[lane+i] = float32(x)
 				}
 				b.resume(b.ended)
 				b.move()
 			}
-			sameStep(t, fmt.Sprintf("%s, from lane %d", k.name, lane), got, want)
+			sameStep(t, where+"a step", a, b)
 		}
 	}
 }
