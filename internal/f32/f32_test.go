@@ -637,7 +637,12 @@ func TestOutOfRange(t *testing.T) {
 				"c is too short"},
 			"MatMul small ldc": {matMul(m, lda, stride, panel, 16*panels-1, 0, 0, 0),
 				"f32: MatMul: rows of c overlap"},
+			"MatMul one row": {matMul(1, lda, stride, panel, 0, 0, 0, 0), nil},
 			"LayerNorm":      {layerNorm(16, 16, 16, 16), nil},
+			"LayerNorm, all of 0": {func(c []float32) {
+				set.LayerNorm(nil, nil, nil, nil)
+				set.LayerNormARM(nil, nil, nil, nil)
+			}, nil},
 			"LayerNorm rows": {layerNorm(16, 16, 8, 8), nil},
 			"LayerNorm of 0": {layerNorm(16, 16, 0, 16), "f32: LayerNorm: x is no number of " +
 				"rows as long as weight"},
@@ -654,10 +659,16 @@ func TestOutOfRange(t *testing.T) {
 				"f32: Softmax512: s is too short"},
 			"Softmax256 rows": {func(c []float32) { set.Softmax256(c[:99], 3, 20, 18) },
 				"f32: Softmax256: rows beyond the context"},
+			"Softmax256 first < 0": {func(c []float32) { set.Softmax256(c[:99], 1, 20, -1) },
+				"f32: Softmax256: rows beyond the context"},
 			"Softmax256 stride": {func(c []float32) { set.Softmax256(c[:99], 2, 19, 0) },
 				"f32: Softmax256: rows overlap"},
 			"Transpose": {func(c []float32) {
 				set.Transpose(c[:128+7*16+4], make([]float32, 19*9+8), 20, 8, 9)
+			}, nil},
+			"Transpose of 0": {func(c []float32) {
+				set.Transpose(c[:0], nil, 20, 0, 9)
+				set.Transpose(c[:0], nil, 0, 8, 9)
 			}, nil},
 			"Transpose y": {func(c []float32) {
 				set.Transpose(c[:128+7*16+3], make([]float32, 19*9+8), 20, 8, 9)
