@@ -239,7 +239,8 @@ func TestAbout(t *testing.T) {
 		t.Helper()
 		about := s.About()
 		if about.Inside != inside+about.Kernels || about.Model != sum || about.Kernels == "" ||
-			kernels != "" && about.Kernels != kernels || s.Profile() != c.Profile {
+			kernels != "" && about.Kernels != kernels || s.Profile() != c.Profile ||
+			about.OneCore != (s.Name() == "reference") {
 			t.Errorf("%s in %v: %+v, want %s%s and the network %s in %v", s.Name(), s.Profile(),
 				about, inside, kernels, sum, c.Profile)
 		}

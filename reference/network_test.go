@@ -49,6 +49,19 @@ func TestPhilox(t *testing.T) {
 	}
 }
 
+// TestUniform: the smallest, the largest and those in the middle are inside (0, 1), exactly.
+func TestUniform(t *testing.T) {
+	const ones = 0xffffffff
+	for words, want := range map[[2]uint32]float64{
+		{0, 0}: 0x1p-53, {0, 1<<12 - 1}: 0x1p-53, {0, 1 << 12}: 0x3p-53,
+		{1 << 31, 0}: 0.5 + 0x1p-53, {ones, ones}: 1 - 0x1p-53,
+	} {
+		if got := uniform(words[0], words[1]); got != want {
+			t.Errorf("of %x it is %x, want %x", words, got, want)
+		}
+	}
+}
+
 // TestWide holds networks of any widths to the plain rule, on all kernels.
 func TestWide(t *testing.T) {
 	for _, kernels := range f32.Available() {

@@ -2,6 +2,7 @@ package reference
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -89,6 +90,22 @@ func testSum[T float32 | float64](t *testing.T, table string) {
 			t.Errorf("%s: sum of %d values is %v, Python has %v", table, n, got, want[i])
 		}
 		values = values[n:]
+	}
+}
+
+// TestSumBuffers: of more than two buffers each counts, in their order.
+func TestSumBuffers(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	a := make([]float64, 3*8192+300)
+	for i := range a {
+		a[i] = r.NormFloat64()
+	}
+	want := sum(a[:8192])
+	for from := 8192; from < len(a); from += 8192 {
+		want += sum(a[from:min(from+8192, len(a))])
+	}
+	if got := sum(a); got != want {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

@@ -121,17 +121,22 @@ func (s *Simulator) Simulate(
 	}
 }
 
+// ended is why nothing more is computed, or nil.
+func (s *Simulator) ended(ctx context.Context) error {
+	if s.closed.Load() {
+		return lockstep.ErrClosed
+	}
+	return ctx.Err()
+}
+
 // run rolls one job out. A controller or observer that ends early fails its own job.
 // What is to be recorded of a step, record does at its end.
 func (s *Simulator) run(
 	ctx context.Context, m *tinyPhysicsModel, job *lockstep.Job, opts lockstep.Options,
 	record func(*tinyPhysicsSimulator),
 ) (result lockstep.Result) {
-	if err := ctx.Err(); err != nil { // which many jobs may share: nothing is made of it
+	if err := s.ended(ctx); err != nil { // which many jobs may share: nothing is made of it
 		return lockstep.Result{Err: err}
-	}
-	if s.closed.Load() {
-		return lockstep.Result{Err: lockstep.ErrClosed}
 	}
 	if err := job.Check(opts.Shortcuts); err != nil {
 		return lockstep.Result{Err: job.Failed(0, err)}
@@ -152,7 +157,7 @@ func (s *Simulator) run(
 				guard.Fail(err)
 			}
 		}()
-		err = t.rollout(ctx)
+		err = t.rollout(func() error { return s.ended(ctx) })
 	}); err != nil {
 		return lockstep.Result{Err: job.Failed(step, err)}
 	}
@@ -364,9 +369,10 @@ func (t *tinyPhysicsSimulator) computeCost() lockstep.Costs {
 	}
 }
 
-func (t *tinyPhysicsSimulator) rollout(ctx context.Context) error {
+// rollout makes all steps, unless something ends them.
+func (t *tinyPhysicsSimulator) rollout(ended func() error) error {
 	for t.stepIdx < t.end {
-		if err := ctx.Err(); err != nil {
+		if err := ended(); err != nil {
 			return err
 		}
 		if err := t.step(); err != nil {

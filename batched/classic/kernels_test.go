@@ -221,8 +221,8 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// TestRecorded: of arguments that were recorded from Python, those among them at which one term
-// alone decides the last bit, assembly makes what the Go functions make, whichever lane they are in.
+// TestRecorded: of arguments that were recorded from Python, some since one term alone decides the
+// last bit, assembly makes what the Go functions make, whichever lane they are in.
 func TestRecorded(t *testing.T) {
 	recorded := func(name string) []float64 {
 		x, _, err := golden.Function(name)

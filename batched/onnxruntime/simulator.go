@@ -249,7 +249,7 @@ func (s *Simulator) Library() string { return s.config.Library }
 // stays loaded.
 func (s *Simulator) Close() error {
 	s.sessions.close()
-	return nil
+	return s.Simulator.Close()
 }
 
 // pool keeps sessions for their next use.

@@ -40,4 +40,8 @@ func HoldElementary(t *testing.T, exp, log, atanh2 func(float64) float64) {
 			hold("log", log, math.Log, x)
 		}
 	}
+	// √2 itself is halved: one exponent down, its last bit is another here.
+	if got := log(0x1.6a09e667f3bcdp-20); got != -0x1.b0861a6c0f69cp+3 {
+		t.Errorf("log(2^-20·√2) is %x, want %x", got, -0x1.b0861a6c0f69cp+3)
+	}
 }

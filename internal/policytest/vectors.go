@@ -104,7 +104,7 @@ func holdBeta(t *testing.T, f Functions) {
 // holdPairs: whether a pair is taken can follow from a number's last bits. Each implementation has
 // these variates, and TestCheng of package policies has them from the algorithm as it is printed.
 func holdPairs(t *testing.T, f Functions) {
-	want := []float32{0.80969626, 0.92577183, 0.15882368, 0.34681767}
+	want := []float32{0.80969626, 0.92577183, 0.15882368, 0.34681767, 0.2244573}
 	for i, got := range f.Beta(DecisivePairs()) {
 		if got != want[i] {
 			t.Errorf("variate %d, %+v: %v, want %v", i, DecisivePairs()[i], got, want[i])
@@ -113,13 +113,14 @@ func holdPairs(t *testing.T, f Functions) {
 }
 
 // DecisivePairs are draws, with seeds beyond 32 bits, whose first pair is taken, or not, by what a
-// float32 of something would not tell.
+// float32 of something would not tell, and one of a distribution without a peak.
 func DecisivePairs() []Draw {
 	sp := [2]float32{3, 2}
 	return []Draw{
 		{sp, 8941732621, 5, 100}, {sp, 8975966115, 5, 100}, // the second number
 		{sp, 17186100554, 5, 100}, // what is under the logarithm
 		{sp, 17232249815, 5, 100}, // the product of both
+		{[2]float32{}, 17186100554, 5, 100},
 	}
 }
 
