@@ -385,6 +385,40 @@ func sameExperience(
 	}
 }
 
+// TestCollectLong: of a route that goes on beyond the steps that cost, the last job's, those steps
+// are collected and no other.
+func TestCollectLong(t *testing.T) {
+	c := config(t)
+	route, err := routefile.Loader{}.Read(bytes.NewReader(generate.Route(77, 0)), "long.csv")
+	if err != nil || route.Len() <= lockstep.CostEndIdx+1 {
+		t.Fatalf("%d rows: %v", route.Len(), err)
+	}
+	job := lockstep.Job{
+		Route:    route,
+		Policy:   smallNetwork(t, somePolicies(t, policyRoutes(t, 1), 6)),
+		Sampling: &lockstep.Sampling{Seed: 5},
+	}
+	for _, e := range Checked() {
+		if e.Slow {
+			continue
+		}
+		t.Run(e.Name, func(t *testing.T) {
+			s := e.ForTest(t, c)
+			got, err := s.Collect(t.Context(), []lockstep.Job{job})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r := got.Results[0]; r.Err != nil || r.Costs.Total == 0 {
+				t.Errorf("costs %v, %v", r.Costs, r.Err)
+			}
+			if slices.Contains(got.Raw, 0) {
+				t.Errorf("nothing is kept of step %d", slices.Index(got.Raw, 0)+
+					lockstep.ControlStartIdx)
+			}
+		})
+	}
+}
+
 // gathered: rows that are asked for in any order are those of all rows, and a place that no
 // rollout has is refused.
 func gathered(
