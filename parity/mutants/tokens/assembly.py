@@ -17,12 +17,14 @@ from collections.abc import Iterator, Mapping
 
 import common
 
-# Which tests see a folder's assembly, the quickest first, and the bytes of one of its numbers.
-TESTS = {
-    "internal/f32": [("internal/f32", ".")],
+# Which tests see a folder's assembly, the quickest first, with which flags (what is found need not
+# be shrunk), and the bytes of one of its numbers.
+RAPID = ["-rapid.nofailfile", "-rapid.shrinktime=0s"]
+TESTS: dict[str, list[tuple[str, str, list[str]]]] = {
+    "internal/f32": [("internal/f32", ".", RAPID)],
     "batched/classic": [
-        ("batched/classic", "."),
-        ("parity/gymnasium", "^Test(Hard|Engines|Bounds|Wall|Recorded)$"),
+        ("batched/classic", ".", []),
+        ("parity/gymnasium", "^Test(Hard|Engines|Bounds|Wall|Recorded)$", []),
     ],
 }
 BYTES = {"internal/f32": 4, "batched/classic": 8}
@@ -95,7 +97,7 @@ def mutants(file: str, text: str) -> list[common.Mutant]:
     ]
 
 
-def judge(o: argparse.Namespace, folder: str, tests: list[tuple[str, str]]) -> None:
+def judge(o: argparse.Namespace, folder: str, tests: list[tuple[str, str, list[str]]]) -> None:
     """Have a folder's tests judge a sample of its assembly's mutants, or list it."""
     files = [f for f in common.tracked(folder) if FILES.search(f)]
     plain = {f: (common.ROOT / f).read_text() for f in files}
@@ -127,8 +129,8 @@ def judge(o: argparse.Namespace, folder: str, tests: list[tuple[str, str]]) -> N
         return done.returncode == 0
 
     judges = [
-        (where, ["go", "test", "-count=1", "-vet=off", "-failfast", "-run", names, "."])
-        for where, names in tests
+        (where, ["go", "test", "-count=1", "-vet=off", "-failfast", "-run", names, ".", *flags])
+        for where, names, flags in tests
     ]
     common.judge(
         o,
@@ -142,9 +144,9 @@ def judge(o: argparse.Namespace, folder: str, tests: list[tuple[str, str]]) -> N
 
 
 def main() -> None:
-    o = common.options(__doc__, most=40)
-    for folder, tests in TESTS.items():
-        judge(o, folder, tests)
+    o = common.options(__doc__, most=40, folders=TESTS)
+    for folder in o.folder or TESTS:
+        judge(o, folder, TESTS[folder])
 
 
 if __name__ == "__main__":

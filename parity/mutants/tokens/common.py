@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,8 +42,12 @@ class Mutant:
         return f"{self.file}:{self.line}:{self.column}\t{self.operator}\t{text}"
 
 
-def options(what: str | None, most: int) -> argparse.Namespace:
+def options(what: str | None, most: int, folders: Collection[str] = ()) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(what or "").splitlines()[0])
+    if folders:
+        parser.add_argument(
+            "--folder", action="append", choices=list(folders), help="of these alone"
+        )
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 10**6))
     parser.add_argument("--most", type=int, default=most, help="mutants that are judged")
     parser.add_argument("--budget", type=float, default=0, help="seconds after which no other is")
