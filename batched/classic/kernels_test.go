@@ -240,46 +240,78 @@ func TestRecorded(t *testing.T) {
 	for _, k := range require(t) {
 		for lane := range 8 {
 			where := fmt.Sprintf("%s, from lane %d: ", k.name, lane)
-			x := append(make([]float64, lane), angles...)
-			x = append(x, make([]float64, -len(x)&7)...)
-			got, want := [2][]float64{}, [2][]float64{}
-			for i := range 2 {
-				got[i], want[i] = make([]float64, len(x)), make([]float64, len(x))
-			}
-			k.sincos(x, got[0], got[1])
-			plain.sincos(x, want[0], want[1])
-			equal(t, where+"sine", x, got[0], want[0])
-			equal(t, where+"cosine", x, got[1], want[1])
-
-			x = append(make([]float64, lane), squares...)
-			x = append(x, make([]float64, -len(x)&7)...)
-			y, sure := make([]float64, len(x)), make([]bool, len(x))
-			k.square(x, y, sure)
-			for i := range x {
-				want, certainly := certain(x[i])
-				if sure[i] != certainly {
-					t.Fatalf("%s%x squared is sure: %v, want %v", where, x[i], sure[i], certainly)
-				}
-				if !certainly {
-					want = power(x[i])
-				}
-				equal(t, where+"square", x[i:i+1], y[i:i+1], []float64{want})
-			}
-
-			task, err := classic.Make("Pendulum-v1", lane+len(forces), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			a, b := newBlock(&task, k, 0, task.Num), newBlock(&task, plain, 0, task.Num)
-			for _, b := range []*block{a, b} {
-				for i, x := range forces {
-					b.forces[lane+i] = float32(x)
-				}
-				b.resume(b.ended)
-				b.move()
-			}
-			sameStep(t, where+"a step", a, b)
+			recordedFunctions(t, where, k, fromLane(lane, angles), fromLane(lane, squares))
+			recordedSteps(t, where, k, lane, angles, forces)
 		}
+	}
+}
+
+// fromLane is x behind so many zeros, with as many behind it as make whole vectors.
+func fromLane(lane int, x []float64) []float64 {
+	x = append(make([]float64, lane), x...)
+	return append(x, make([]float64, -len(x)&7)...)
+}
+
+func recordedFunctions(t *testing.T, where string, k *kernels, angles, squares []float64) {
+	t.Helper()
+	var got, want [2][]float64
+	for i := range 2 {
+		got[i], want[i] = make([]float64, len(angles)), make([]float64, len(angles))
+	}
+	k.sincos(angles, got[0], got[1])
+	plain.sincos(angles, want[0], want[1])
+	equal(t, where+"sine", angles, got[0], want[0])
+	equal(t, where+"cosine", angles, got[1], want[1])
+	y, sure := make([]float64, len(squares)), make([]bool, len(squares))
+	k.square(squares, y, sure)
+	for i, x := range squares {
+		want, certainly := certain(x)
+		if sure[i] != certainly {
+			t.Fatalf("%s%x squared is sure: %v, want %v", where, x, sure[i], certainly)
+		}
+		if !certainly {
+			want = power(x)
+		}
+		equal(t, where+"square", squares[i:i+1], y[i:i+1], []float64{want})
+	}
+}
+
+// recordedSteps: pendulums that are pushed by such numbers, and all that stand still at the angles.
+func recordedSteps(
+	t *testing.T, where string, k *kernels, lane int, angles, forces []float64,
+) {
+	t.Helper()
+	for _, c := range []struct {
+		name      string
+		row       int     // of the angle
+		most      float64 // which a kernel does not leave to the Go functions
+		per       float64
+		of, force []float64
+	}{
+		{"CartPole-v1", 2, edge1, 1, angles, nil}, {"MountainCar-v0", 0, edge3, 3, angles, nil},
+		{"Pendulum-v1", 0, edge3, 1, angles, nil}, {"Pendulum-v1", 0, edge3, 1, forces, forces},
+	} {
+		task, err := classic.Make(c.name, lane+len(c.of), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, b := newBlock(&task, k, 0, task.Num), newBlock(&task, plain, 0, task.Num)
+		for _, b := range []*block{a, b} {
+			clear(b.states)
+			for i, x := range c.of {
+				if c.force != nil {
+					b.forces[lane+i] = float32(x)
+				} else if math.Abs(x) < c.most {
+					b.row(c.row)[lane+i] = x / c.per
+				}
+			}
+			b.resume(b.ended)
+			if c.name == "Pendulum-v1" {
+				clear(b.scratch[sine]) // which would pull
+			}
+			b.move()
+		}
+		sameStep(t, where+c.name, a, b)
 	}
 }
 
