@@ -22,6 +22,7 @@ from typing import Any
 import common
 
 PACKAGE = "python/lockstep"
+OURS = Path(__file__).parent
 
 # Which tests see a module, the quickest first. Those that only draw, print or need a GPU are left.
 TESTS = {
@@ -173,12 +174,13 @@ class Recorded:
         folder.mkdir(parents=True, exist_ok=True)
 
     def file(self, name: str) -> Path:
-        """Where a file of tests records."""
-        return self.folder / f"{name}.json"
+        """Where a file of tests records, until it changes."""
+        tests = common.ROOT / f"python/tests/test_{name}.py"
+        return self.folder / f"{name}-{digest([tests])}.json"
 
     def mutants(self) -> dict[common.Mutant, Edit]:
         """All mutants of the package."""
-        file = self.file("mutants")
+        file = self.folder / f"mutants-{digest([Path(__file__)])}.json"
         if not file.exists():
             all_of: dict[common.Mutant, Edit] = {}
             for name in TESTS:
@@ -211,8 +213,9 @@ def main() -> None:
     if installed is None or installed.origin is None:
         raise SystemExit("lockstep is not installed beside this Python: make test-python")
     library = next(Path(installed.origin).parent.glob("liblockstep.*"))
-    here = [*(common.ROOT / PACKAGE).glob("*.py"), *(common.ROOT / "python/tests").iterdir()]
-    recorded = Recorded(common.ROOT / "build/lines" / digest([*here, library, Path(__file__)]))
+    shared = [f for f in (common.ROOT / "python/tests").iterdir() if not f.match("test_*.py")]
+    here = [*(common.ROOT / PACKAGE).glob("*.py"), *shared, library, OURS / "lines.py"]
+    recorded = Recorded(common.ROOT / "build/lines" / digest(here))
     everything = recorded.mutants()
     chosen = common.sample(list(everything), o.seed, o.most)
     if o.list:
@@ -228,15 +231,15 @@ def main() -> None:
     def plant(_: int, m: common.Mutant | None) -> Mapping[str, str]:
         for file, text in given.items():
             (tree / file).write_text(text)
-        more = {"PYTHONPATH": str(tree / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
+        found = f"{tree}/python{os.pathsep}{tree}/parity/mutants/tokens"
+        more = {"PYTHONPATH": found, "PYTHONDONTWRITEBYTECODE": "1"}
         if m is not None:
             data, (start, end, new) = given[m.file].encode(), everything[m]
             (tree / m.file).write_bytes(data[:start] + new.encode() + data[end:])
             return more
-        more["PYTHONPATH"] += os.pathsep + str(tree / "parity/mutants/tokens")
         return more | {"LINES_OF": str(tree / PACKAGE)}
 
-    pytest = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+    pytest = [sys.executable, "-m", "pytest", "-xq", "-pno:cacheprovider", "-punshrunk"]
     files = {Path(m.file).name for m in chosen}
     took: dict[str, float] = {}
 
