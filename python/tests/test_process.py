@@ -17,6 +17,7 @@ import lockstep
 import numpy as np
 import pytest
 from conftest import PATIENCE
+from lockstep import classic
 
 COST = """
 import lockstep
@@ -274,6 +275,38 @@ def test_nothing_is_left(sim, routes, handles):
         with pytest.raises(ValueError, match="engine"):
             lockstep.Simulator(engine="nonsense")
     assert handles() == before
+
+
+def test_what_is_closed_is_given_back(sim, short_routes, handles):
+    """While Python holds it still; closed twice, and by the end of a with, where it has one."""
+    network, rollouts = (
+        lockstep.Network([np.zeros((2, 256))], [np.zeros(2)]),
+        sim.reset(short_routes),
+    )
+    snapshot, one = rollouts.snapshot(), short_routes[:1]
+
+    def begun(envs):
+        envs.reset(seed=1)
+        return envs
+
+    for make in (
+        lambda: lockstep.Simulator(engine="reference", model="own"),
+        lambda: sim.reset(one),
+        lambda: snapshot.fork([0], "route"),
+        lambda: sim.collect(network, one),
+        lambda: begun(lockstep.Env(one)),
+        lambda: begun(lockstep.VectorEnv(2, one)),
+        lambda: begun(classic.Env("CartPole-v1")),
+        lambda: begun(classic.VectorEnv("CartPole-v1", 2)),
+    ):
+        before = handles()
+        held, left = make(), make()
+        assert handles() > before, held
+        held.close()
+        held.close()
+        with left if hasattr(left, "__exit__") else contextlib.closing(left):
+            pass
+        assert handles() == before, held
 
 
 def test_library_of_another_version(tmp_path):

@@ -13,7 +13,7 @@ import lockstep
 import numpy as np
 import pytest
 from conftest import REPOSITORY, write_route
-from lockstep import _frames, _progress, classic
+from lockstep import _frames, _memory, _progress, classic
 from lockstep.controllers import distinct
 from lockstep.simulator import count_workers
 
@@ -681,6 +681,14 @@ def test_what_no_machine_can_hold(sim, short_routes):
     ):
         with pytest.raises(MemoryError, match=r"take [0-9,]+ GB, and this machine has"):
             call()
+    here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    _memory.check("they", here)
+    with pytest.raises(MemoryError) as told:
+        _memory.check("they", 3 * here)
+    assert str(told.value) == (
+        f"they take {3 * here / 1e9:,.0f} GB, and this machine has {here / 1e9:,.0f}: "
+        "take fewer at a time"
+    )
 
 
 def test_a_function_that_returns_what_is_none(sim, short_routes):

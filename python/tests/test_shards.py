@@ -70,6 +70,17 @@ def test_merge_of_failures(sim, tmp_path, data):
     }
 
 
+def test_controllers_run_on_this_python(sim, tmp_path, data, monkeypatch):
+    """Where they are planned and where they are run, whatever other Python the machine has."""
+    monkeypatch.setenv("LOCKSTEP_PYTHON", "/nowhere")
+    mine = tmp_path / "mine.py"
+    mine.write_text("class Controller:\n    def update(self, *_):\n        return 0.25\n")
+    shards.plan(tmp_path / "plan", data, mine, 1, engine="reference", model="own", limit=1)
+    shards.run(tmp_path / "plan", 0)
+    want = sim.rollout(sim.load(data, limit=1, cache=False), mine)
+    assert shards.merge(tmp_path / "plan").result.sha256 == want.sha256
+
+
 def test_gains_as_arrays(tmp_path, data, serial):
     shards.plan(
         tmp_path,
