@@ -274,6 +274,34 @@ def test_bars_of_progress(sim, short_routes, monkeypatch):
         sim.rollout(short_routes, "pid", progress=3)
 
 
+def test_what_things_say_they_are(short_routes):
+    """What a notebook shows: how many, the first three by name, and whether it is closed."""
+    names = ["00000", "00001", "00002"]
+    for many, more in [(1, ""), (3, ""), (4, ", …")]:
+        few, shown = short_routes[:many], ", ".join(names[:many])
+        assert repr(few) == f"<{many} routes: {shown}{more}>"
+        costs = np.arange(many * 3.0).reshape(many, 1, 3)
+        result = lockstep.Result([str(i) for i in range(many)], ["x"], costs, {})
+        means = ", ".join(f"{i} {3 * i + 2}" for i in range(min(many, 3)))
+        assert repr(result) == f"<1 routes, mean total cost: {means}{more}>"
+    with lockstep.Simulator(engine="reference", model="own") as simulator:
+        what = f"<lockstep.Simulator reference, {simulator.profile}"
+        assert repr(simulator) == f"{what}>"
+        with simulator.reset(short_routes) as rollouts:
+            rollouts.advance(np.zeros(5))
+            assert repr(rollouts) == "<5 rollouts at step 101>"
+            assert repr(rollouts.snapshot()) == "<snapshot of 5 rollouts at step 101>"
+    assert (repr(simulator), repr(rollouts)) == (
+        f"{what}, closed>",
+        "<5 rollouts at step 101, closed>",
+    )
+    assert repr(NETWORK) == f"<lockstep.Network {NETWORK.name}>"
+    envs = classic.VectorEnv("CartPole-v1", 2)
+    envs.reset(seed=1)
+    envs.run(3)
+    assert repr(envs.snapshot()) == "<snapshot of 2 environments after 3 steps>"
+
+
 def test_tables(short_routes, tmp_path):
     costs = np.arange(12.0).reshape(2, 2, 3) / 7
     costs[1, 0] = np.nan
