@@ -14,6 +14,8 @@ type told struct {
 
 func (t *told) Helper() {}
 
+func (t *told) Log(args ...any) { t.text += fmt.Sprint(args...) }
+
 func (t *told) Errorf(format string, args ...any) { t.text += fmt.Sprintf(format, args...) }
 
 // TestRefused: no error and another error are reported, and the one that was wanted is not.

@@ -31,8 +31,10 @@ func TestSame(t *testing.T) {
 		err.Error() != "n[0] is 1 (1), want 3 (3); 2 of 2 values differ" {
 		t.Error(err)
 	}
-	if err := SameBits("x", []float64{nan}, []float64{other}); err == nil {
-		t.Error("another NaN has the same bits")
+	if err := SameBits("x", []float64{nan}, []float64{other}); err == nil ||
+		err.Error() != "x[0] is NaN (7ff8000000000001), want NaN (7ff8000000000000); "+
+			"1 of 1 values differ" {
+		t.Errorf("of another NaN's bits it says %v", err)
 	}
 	if err := Same("ended", []bool{true, false}, []bool{true, true}); err == nil ||
 		err.Error() != "ended[1] is false (0), want true (1); 1 of 2 values differ" {
@@ -40,11 +42,13 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// TestWhole: all cases run where it is asked for, and nowhere else.
+// TestWhole: all cases run where it is asked for, and nowhere else, which is said.
 func TestWhole(t *testing.T) {
 	for asked, want := range map[string]bool{"": false, "0": false, "1": true} {
-		if t.Setenv("LOCKSTEP_WHOLE", asked); Whole(t) != want {
-			t.Errorf("LOCKSTEP_WHOLE=%s: %v", asked, !want)
+		t.Setenv("LOCKSTEP_WHOLE", asked)
+		got := &told{TB: t}
+		if whole := Whole(got); whole != want || (got.text == "") != want {
+			t.Errorf("LOCKSTEP_WHOLE=%s: %v, and it says %q", asked, whole, got.text)
 		}
 	}
 }
