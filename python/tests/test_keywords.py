@@ -636,6 +636,23 @@ def public():
                 yield prefix + name
 
 
+def test_annotations_can_be_evaluated():
+    """As tools for dataclasses and documentation do: each name in them is there."""
+    lacking = []
+    for module in (lockstep, classic, shards):
+        for name in module.__all__:
+            found = getattr(module, name)
+            for f in [found, *(vars(found).values() if inspect.isclass(found) else [])]:
+                f = getattr(f, "fget", None) or getattr(f, "__func__", f)
+                if not inspect.isclass(f) and not inspect.isfunction(f):
+                    continue
+                try:
+                    inspect.get_annotations(f, eval_str=True)
+                except NameError as error:
+                    lacking.append(f"{name}, {f.__qualname__}: {error}")
+    assert not lacking
+
+
 def test_everything_public_has_cases(world):
     cases = {target.split(" ")[0] for calls in CALLS for target in calls(world)}
     lacking = []
