@@ -1,7 +1,9 @@
 package engines
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"lockstep"
@@ -9,13 +11,15 @@ import (
 )
 
 // TestAskedAfterRoll: whatever a stepper is asked, the answers after some steps in one go are
-// those of the reference after the same steps one by one.
+// those of the reference after the same steps one by one, of a rollout that fails, too.
 func TestAskedAfterRoll(t *testing.T) {
 	c := config(t)
 	var jobs []lockstep.Job
 	for i, route := range policyRoutes(t, 3) {
 		jobs = append(jobs, lockstep.Job{Route: cutRoute(route, 103+2*i)})
 	}
+	jobs[1].Route.AEgo = slices.Clone(jobs[1].Route.AEgo)
+	jobs[1].Route.AEgo[101] = math.NaN()
 	opts := lockstep.Options{Shortcuts: lockstep.SkipWarmup}
 	m := len(jobs)
 	for _, e := range Checked() {
@@ -54,6 +58,13 @@ func TestAskedAfterRoll(t *testing.T) {
 					if err := simtest.Same(what, mine, theirs); err != nil {
 						t.Errorf("rollout %d, %d steps to %d: %v", i, steps, got.Index(), err)
 					}
+					if g, w := fmt.Sprint(got.Err(i)), fmt.Sprint(want.Err(i)); g != w {
+						t.Errorf("rollout %d, %d steps to %d: it has failed with %s, want %s", i,
+							steps, got.Index(), g, w)
+					}
+				}
+				if _, err := got.Snapshot(t.Context()); err != nil { // more is known from here on
+					t.Fatal(err)
 				}
 			}
 			if !got.Done() {

@@ -353,17 +353,10 @@ func (r *rollouts) launchAt(step int, commands, lataccels driver.Pointer) error 
 	})
 }
 
-// Failure is a rollout's, as of the last Fetch.
+// Failure is a rollout's, as of the last launch whose status came down.
 func (r *rollouts) Failure(j int) (step int, err error) {
 	status := r.batch.last[j]
-	if err = status.err(r.tasks[j].job.Policy); err == nil {
-		return 0, nil
-	}
-	step = int(status.Step)
-	if r.tasks[j].job.Policy == nil && math.IsNaN(r.action[j][step]) {
-		err = stepping.ErrNaN
-	}
-	return step, err
+	return int(status.Step), status.err(r.tasks[j].job.Policy)
 }
 
 // Fetch brings histories, memory and costs from the device.

@@ -615,33 +615,100 @@ func TestObserveOnDeviceAtEnds(t *testing.T) {
 	}
 }
 
-// TestRolledFailure: a rollout that is rolled fails at the step and for the reason for which it
-// fails step by step, where the route's own command is none, too, which nobody has given.
+// TestRolledFailure: a rollout that is rolled, or steps on the device, fails at the step and for
+// the reason for which it fails in the reference: where the route's own command is none, which
+// nobody has given, and where its acceleration or a teacher's action is none. That is so again
+// behind a timeline in which a command was none there.
 func TestRolledFailure(t *testing.T) {
 	s := newSimulator(t, Config{Open: sharedDevice(t)})
-	for _, none := range []int{lockstep.ContextLength - 1, lockstep.ContextLength, 22} {
-		route := *shorten(routes()[0], 103)
-		route.SteerCommand = slices.Clone(route.SteerCommand)
-		route.SteerCommand[none] = math.NaN()
-		jobs := []lockstep.Job{{Route: &route}}
-		p := reset(t, s, jobs, lockstep.Options{})
-		for !p.Done() {
-			if err := p.Step(t.Context(), []float64{0}, []float64{0}); err != nil {
+	yardstick := newReference(t, s.Profile())
+	const end, late, never = 103, 101, 1000
+	for _, c := range []struct{ steer, acceleration, taught int }{ // where there is none, or 0
+		{steer: lockstep.ContextLength - 1}, {steer: lockstep.ContextLength}, {steer: 22},
+		{acceleration: late}, {taught: late},
+	} {
+		route := *shorten(routes()[0], end)
+		route.SteerCommand, route.AEgo = slices.Clone(route.SteerCommand), slices.Clone(route.AEgo)
+		jobs, opts := []lockstep.Job{{Route: &route}}, lockstep.Options{}
+		if none := math.NaN(); c.steer > 0 {
+			route.SteerCommand[c.steer] = none
+		} else if opts.Shortcuts = lockstep.SkipWarmup; c.acceleration > 0 {
+			route.AEgo[c.acceleration] = none
+		} else {
+			jobs[0].Teacher = &lockstep.Trajectory{
+				Lataccel: make([]float64, end), Action: make([]float64, end),
+			}
+			jobs[0].Teacher.Action[c.taught] = none
+		}
+		ref, err := yardstick.Reset(t.Context(), jobs, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ref.Close()
+		for !ref.Done() {
+			if err := ref.Step(t.Context(), []float64{0}, []float64{0}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		want := fmt.Sprint(p.Err(0))
-		for _, steps := range []int{1, 4} {
-			p := reset(t, s, jobs, lockstep.Options{})
-			for !p.Done() { // more steps than there are is an error, which is not asked about
-				p.Roll(t.Context(), make([]float64, steps), make([]float64, 1), nil)
+		want := fmt.Sprint(ref.Err(0))
+		for _, steps := range []int{0, 1, 4} { // 0: on the device
+			p := reset(t, s, jobs, opts).(lockstep.DeviceStepper)
+			if c.steer == 0 {
+				p.Roll(t.Context(), make([]float64, 77), make([]float64, 1), nil)
 			}
-			if got := fmt.Sprint(p.Err(0)); got != want || got == "<nil>" {
-				t.Errorf("no command of the route's at step %d, %d steps at once: %s, want %s",
-					none, steps, got, want)
+			begin, err := p.Snapshot(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, bad := range []int{late, never} {
+				if err := p.Restore(t.Context(), begin); err != nil {
+					t.Fatal(err)
+				}
+				told := want
+				// On the device a command does not count beside a teacher's action.
+				if bad == late && (c.acceleration > 0 || c.taught > 0 && steps > 0) {
+					told = fmt.Sprint(jobs[0].Failed(late, errors.New("the command is NaN")))
+				}
+				got := failedBy(t, s, p, steps, bad)
+				if got != told || got == "<nil>" {
+					t.Errorf("%+v, %d steps at once, NaN from step %d on: %s, want %s", c, steps,
+						bad, got, told)
+				}
 			}
 		}
 	}
+}
+
+// failedBy is why a rollout fails by commands of 0, and of NaN from a step on, in rolls of so many
+// steps or, if these are 0, on the device. All that it came to has been fetched.
+func failedBy(t *testing.T, s *Simulator, p lockstep.DeviceStepper, steps, bad int) string {
+	t.Helper()
+	given, err := s.connection.Allocate(8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for !p.Done() {
+		commands := make([]float64, max(steps, 1))
+		for i := range commands {
+			if p.Index()+i >= bad {
+				commands[i] = math.NaN()
+			}
+		}
+		if steps > 0 { // more than there are is an error, which is not asked about
+			p.Roll(t.Context(), commands, make([]float64, 1), nil)
+			continue
+		}
+		if err := errors.Join(
+			s.connection.Upload(given, viewBytes(commands)), p.StepOnDevice(uintptr(given), 0),
+			s.connection.Synchronize(t.Context()),
+		); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := p.Results(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(p.Err(0))
 }
 
 // compareEnds holds results and snapshots to one another.

@@ -14,8 +14,8 @@ import (
 	"lockstep"
 )
 
-// ErrNaN is why a rollout fails whose command is none.
-var ErrNaN = errors.New("the command is NaN")
+// errNaN is why a rollout fails whose command is none.
+var errNaN = errors.New("the command is NaN")
 
 // ErrClosed is why a Stepper refuses what needs its rollouts after Close.
 var ErrClosed = errors.New(
@@ -64,7 +64,8 @@ type Elsewhere interface {
 	// has the lataccels alone.
 	Fetch(ctx context.Context) error
 
-	// Failure is at which step a rollout failed and why, as of the last Fetch or Roll.
+	// Failure is at which step a rollout failed and why, as of the last Fetch or Roll. Of a command
+	// that is NaN it is why what came of that failed.
 	Failure(rollout int) (step int, err error)
 
 	// Fork begins candidates there: those of jobs without policies, the k-th of which
@@ -98,9 +99,17 @@ func (s *Stepper) Fetch(ctx context.Context) error {
 		if s.errs[i] != nil {
 			continue
 		}
-		if step, err := there.Failure(i); err != nil {
-			s.errs[i], s.failed[i] = s.jobs[i].Failed(step, err), step
+		step, err := there.Failure(i)
+		if err == nil {
+			continue
 		}
+		// With no policy and no teacher the action is the command, once commands count.
+		_, action := s.engine.Histories(i)
+		if s.jobs[i].Policy == nil && s.jobs[i].Teacher == nil &&
+			step >= lockstep.ControlStartIdx && math.IsNaN(action[step]) {
+			err = errNaN
+		}
+		s.errs[i], s.failed[i] = s.jobs[i].Failed(step, err), step
 	}
 	s.known = s.step
 	return nil
@@ -234,7 +243,7 @@ func (s *Stepper) Step(ctx context.Context, commands, lataccels []float64) error
 		switch {
 		case !s.Running(i):
 		case s.jobs[i].Policy == nil && commands[i] != commands[i]:
-			s.fail(i, ErrNaN)
+			s.fail(i, errNaN)
 		default:
 			s.running = append(s.running, i)
 		}
@@ -562,7 +571,7 @@ func (s *Stepper) learn(there Elsewhere, first, end int, commands []float64) int
 		}
 		for step := first; s.jobs[i].Policy == nil && step < min(at+1, to); step++ {
 			if math.IsNaN(commands[(step-first)*m+i]) {
-				at, err = step, ErrNaN
+				at, err = step, errNaN
 			}
 		}
 		if err != nil {

@@ -937,6 +937,41 @@ func TestUnseen(t *testing.T) {
 	}
 }
 
+// TestUnseenCommand: what failed in a step that the host has not seen is said to be a command that
+// was none where commands count: not a route's own, a policy's or a teacher's.
+func TestUnseenCommand(t *testing.T) {
+	const breaks, none = "it breaks", "the command is NaN"
+	for _, c := range []struct {
+		rollout, at int
+		taught      bool
+		action      float64
+		want        string
+	}{
+		{0, 100, false, math.NaN(), none}, {0, 99, false, math.NaN(), breaks},
+		{1, 100, false, math.NaN(), breaks}, {0, 100, true, math.NaN(), breaks},
+		{0, 100, false, 0, breaks},
+	} {
+		src, jobs := &source{there: true}, jobsOf(110, 110)
+		for i := range jobs {
+			if c.taught {
+				row := make([]float64, 110)
+				jobs[i].Teacher = &lockstep.Trajectory{Lataccel: row, Action: row}
+			}
+		}
+		s := src.reset(t, jobs)
+		stepUnseen(t, s, src.last, 81)
+		src.last.failed[c.rollout] = c.at
+		src.last.action[c.rollout][c.at] = c.action
+		if err := s.Fetch(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want := jobs[c.rollout].Failed(c.at, errors.New(c.want))
+		if err := s.Err(c.rollout); err == nil || err.Error() != want.Error() {
+			t.Errorf("%+v: %v, want %v", c, err, want)
+		}
+	}
+}
+
 // stepUnseen steps elsewhere, where the host does not see it.
 func stepUnseen(t *testing.T, s *Stepper, e *toy, steps int) {
 	t.Helper()
