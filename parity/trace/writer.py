@@ -1,17 +1,17 @@
 """Writes a trace of your own simulator, to be compared with ours: lockstep compare.
 
     schema = json.load(open("parity/tinyphysics/schema.json"))
-    w = Writer("mine.trace", schema, engine="mine")
-    rollout = w.begin(["00000", "pid"])               # the route's name, the controller's
-    for i in range(20, rows):
-        w.step(rollout, i, sample=token, lataccel=x)  # whichever stages it has
-    w.end(rollout, outcome=(lataccel, jerk, total))
-    w.close()
+    with Writer("mine.trace", schema, engine="mine") as w:
+        rollout = w.begin(["00000", "pid"])               # the route's name, the controller's
+        for i in range(20, rows):
+            w.step(rollout, i, sample=token, lataccel=x)  # whichever stages it has
+        w.end(rollout, outcome=(lataccel, jerk, total))
 
 The stages are the schema's; doc.go is the format.
 """
 
 import json
+import os
 import struct
 import zlib
 
@@ -25,14 +25,34 @@ def check(right, text):
 
 class Writer:
     """A trace that is being written. The schema says what a rollout is and has; a header's other
-    words may be engine, profile, comment. What was not closed is no trace."""
+    words may be engine, profile, comment.
+
+    The file is there when the trace is closed, with all rollouts ended, and until then what was
+    there before. An exception that ``with`` is left by leaves that as it is: to keep those rollouts
+    that have ended, end the others by ``end(rollout, error=...)``, and close."""
 
     def __init__(self, path, schema, **header):
-        self.file, self.crc, self.steps, self.schema = open(path, "wb"), 0, [], schema
-        self.ended = []
+        self.crc, self.steps, self.schema = 0, [], schema
+        self.open = {}  # the keys of rollouts that have not ended
         self.stages = {stage["name"]: (i, stage) for i, stage in enumerate(schema["stages"])}
         text = json.dumps(dict(header, schema=schema)).encode()
+        # Written beside its place, but where that is a device or a pipe.
+        self.path = self.part = os.fspath(path)
+        if os.path.isfile(path) or not os.path.exists(path):
+            self.path = os.path.realpath(path)
+            self.part = f"{self.path}.{os.getpid()}.part"
+        self.file = open(self.part, "wb")
         self.write(b"lstrace\n" + struct.pack("<II", 2, len(text)) + text)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        try:
+            if kind is None:
+                self.close()
+        finally:
+            self.discard()
 
     def write(self, data):
         self.crc = zlib.crc32(data, self.crc)
@@ -45,18 +65,20 @@ class Writer:
     def begin(self, key, **inputs):
         words = ", ".join(self.schema["key"])
         check(len(key) == len(self.schema["key"]), f"key {key}: want {words}")
-        self.steps.append(0)
-        self.ended.append(False)
+        check(not self.file.closed, "begin: the trace is closed")
+        rollout = len(self.steps)
         text = json.dumps(
             {"key": list(key), "inputs": {name: str(x) for name, x in inputs.items()}}
         )
-        self.record(b"B", struct.pack("<I", len(self.steps) - 1) + text.encode())
-        return len(self.steps) - 1
+        self.record(b"B", struct.pack("<I", rollout) + text.encode())
+        self.steps.append(0)
+        self.open[rollout] = key
+        return rollout
 
     def check(self, rollout, what):
         known = 0 <= rollout < len(self.steps)
         check(known, f"{what}: no rollout {rollout}: begin returned 0 to {len(self.steps) - 1}")
-        check(not self.ended[rollout], f"{what}: rollout {rollout} has ended")
+        check(rollout in self.open, f"{what}: rollout {rollout} has ended")
 
     def step(self, rollout, index, **values):
         self.check(rollout, f"step {index}")
@@ -91,9 +113,31 @@ class Writer:
             check(len(outcome) == len(elements), f"outcome {outcome}: want {', '.join(elements)}")
             has, data = 1, struct.pack(f"<{len(outcome)}d", *outcome)
         self.record(b"E", struct.pack("<IIB", rollout, self.steps[rollout], has) + data)
-        self.ended[rollout] = True
+        del self.open[rollout]
 
     def close(self):
-        self.write(b"Z" + struct.pack("<IIQ", 16, len(self.steps), sum(self.steps)))
-        self.write(struct.pack("<I", self.crc))
-        self.file.close()
+        if self.file.closed:
+            return
+        if self.open:
+            rollout, key = next(iter(self.open.items()))
+            raise ValueError(
+                f"{self.path}: {len(self.open)} of {len(self.steps)} rollouts have not ended, the "
+                f"first is {rollout}, {', '.join(map(str, key))}: end each, with an error if it "
+                "failed, and close again"
+            )
+        try:
+            self.write(b"Z" + struct.pack("<IIQ", 16, len(self.steps), sum(self.steps)))
+            self.write(struct.pack("<I", self.crc))
+            self.file.close()
+            os.replace(self.part, self.path)  # of a pipe the same name, which stays
+        finally:
+            self.discard()
+
+    def discard(self):
+        """Leave what was there before, and no trace."""
+        try:
+            self.file.close()
+        except OSError:
+            pass  # of what is not kept
+        if self.part != self.path and os.path.exists(self.part):
+            os.remove(self.part)

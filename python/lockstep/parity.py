@@ -184,18 +184,18 @@ def compare(
                 profile=simulator.profile,
                 shortcuts=["stop_at_cost_end"],
             )
-            for driver in drivers:
-                drive = _Drive(writer, routes, driver)
-                if hasattr(mine, "reset") and hasattr(mine, "step"):
-                    drive.batched(mine)
-                elif callable(mine):
-                    drive.single(mine)
-                else:
-                    raise TypeError(
-                        f"mine: {type(mine).__name__}, want reset and step, a function, or a "
-                        "trace's path"
-                    )
-            writer.close()
+            with writer:
+                for driver in drivers:
+                    drive = _Drive(writer, routes, driver)
+                    if hasattr(mine, "reset") and hasattr(mine, "step"):
+                        drive.batched(mine)
+                    elif callable(mine):
+                        drive.single(mine)
+                    else:
+                        raise TypeError(
+                            f"mine: {type(mine).__name__}, want reset and step, a function, or a "
+                            "trace's path"
+                        )
         answer = simulator._handle.long_call(
             "compare",
             trace=trace,

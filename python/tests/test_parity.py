@@ -281,15 +281,14 @@ FALL = {
 
 def fall(path, force=-9.81, schema=FALL):
     """Two falls by a simulator that nobody else knows."""
-    trace = lockstep.TraceWriter(path, schema)
-    for start in [100.0, 50.0]:
-        rollout, height = trace.begin([str(start)]), start
-        for step in range(5):
-            pull = np.float32(force if step == 3 else -9.81)
-            height += float(pull)
-            trace.step(rollout, step, force=pull, place=[0.5, height])
-        trace.end(rollout, outcome=[height])
-    trace.close()
+    with lockstep.TraceWriter(path, schema) as trace:
+        for start in [100.0, 50.0]:
+            rollout, height = trace.begin([str(start)]), start
+            for step in range(5):
+                pull = np.float32(force if step == 3 else -9.81)
+                height += float(pull)
+                trace.step(rollout, step, force=pull, place=[0.5, height])
+            trace.end(rollout, outcome=[height])
     return path
 
 
@@ -334,6 +333,73 @@ def test_traces_of_any_simulator(tmp_path):
         for unknown in (-1, 1):
             with pytest.raises(ValueError, match=f"no rollout {unknown}: begin returned 0 to 0"):
                 late(unknown, *([1] if late == writer.step else []))
+
+
+def test_a_trace_is_whole_or_not_there(tmp_path, monkeypatch):
+    """What is left too early leaves what was there; rollouts on their way are named, and kept."""
+    there = tmp_path / "there.trace"
+    refused = r"there\.trace: 2 of 3 rollouts have not ended, the first is 0, 100: end each, with"
+
+    def begun(path=there):
+        there.write_text("before")
+        writer = lockstep.TraceWriter(path, FALL)
+        for start in ["100", "50", "20"]:
+            writer.step(writer.begin([start]), 0, place=[0.5, 1.0])
+        writer.end(1, [1.0])
+        return writer
+
+    def ended(writer):
+        writer.end(0, error="it fell")
+        writer.end(2, [3.0])
+        writer.close()
+
+    def nothing_else():
+        return there.read_text() == "before" and os.listdir(tmp_path) == [there.name]
+
+    with pytest.raises(ZeroDivisionError), begun():
+        1 / 0  # noqa: B018
+    assert nothing_else()
+    with pytest.raises(ValueError, match=refused), begun():
+        pass
+    assert nothing_else()
+    with monkeypatch.context() as m:
+        m.setattr(os, "replace", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            ended(begun())
+    assert nothing_else()
+    begun().discard()
+    with pytest.raises(KeyError):
+        lockstep.TraceWriter(there, {})
+    assert nothing_else()
+    monkeypatch.chdir(tmp_path)
+    writer = begun(there.name)
+    os.chdir("/")
+    for _ in range(2):
+        with pytest.raises(ValueError, match=refused):
+            writer.close()
+    with pytest.raises(ValueError, match=f"a record of {(1 << 20) + 31} bytes"):
+        writer.begin(["1" * (1 << 20)])  # which is none then
+    assert there.read_text() == "before"
+    ended(writer)
+    writer.close()
+    with pytest.raises(ValueError, match="begin: the trace is closed"):
+        writer.begin(["1"])
+    assert os.listdir(tmp_path) == [there.name]
+    found = lockstep.compare_traces(there, fall(tmp_path / "other.trace"))
+    assert found.outcome == "different", found.text
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="for want of /dev/fd")
+def test_where_a_trace_is_written(tmp_path):
+    """Where a link leads, which stays; and to a pipe as it is."""
+    link = tmp_path / "link.trace"
+    link.symlink_to("there.trace")
+    end, pipe = os.pipe()
+    fall(f"/dev/fd/{pipe}")
+    assert os.read(end, 1 << 20) == fall(link).read_bytes()
+    os.close(end)
+    os.close(pipe)
+    assert link.is_symlink()
 
 
 def test_bad_input(few, sim, tmp_path):
