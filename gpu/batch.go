@@ -139,7 +139,7 @@ func (s shape) host(p places) int64 { return p.upEnd + s.downEnd(p) - p.trace }
 // do observations of rollouts in step.
 func (t *task) rows(k kind) int {
 	if k.policies || k.commands {
-		return min(t.job.Route.Len(), t.end+lockstep.FuturePlanSteps)
+		return min(t.job.Route.Len(), t.end-1+lockstep.FuturePlanSteps)
 	}
 	return t.end
 }
@@ -367,10 +367,7 @@ func (b *batch) fill(shortcuts lockstep.Shortcuts) {
 	if s.past != nil {
 		b.block.PastLataccel = b.device(at.past)
 		b.block.PastAction = b.device(at.past + int64(8*len(s.past.Rollouts)*s.past.Step))
-		b.aim(s.past.Step)
-		return
 	}
-	b.aim(lockstep.ContextLength)
 }
 
 // aim sets the step at which the next launch begins.

@@ -124,11 +124,14 @@ type hollow struct {
 	longest      time.Duration // of all of them
 	waiting      int           // commands since then
 	info         driver.Info
-	launched     []string // of each launch: kernel, blocks, threads, shared memory, and jobs
+	launched     []string    // of each launch: kernel, blocks, threads, shared memory, and jobs
+	rolled       launchBlock // of the last launch of rollouts
+	closed       int
+	taken        map[driver.Pointer]int64 // bytes of what was allocated
 }
 
 func newHollow() *hollow {
-	return &hollow{fails: -1, next: 1 << 20, info: driver.Info{
+	return &hollow{fails: -1, next: 1 << 20, taken: map[driver.Pointer]int64{}, info: driver.Info{
 		Name: "hollow", Multiprocessors: 2, SharedPerBlock: 4000,
 	}}
 }
@@ -151,6 +154,7 @@ func (h *hollow) FreeMemory() (int64, error) { return 1 << 30, h.call() }
 func (h *hollow) Allocate(bytes int64) (driver.Pointer, error) {
 	at := h.next
 	h.next += driver.Pointer(bytes)
+	h.taken[at] = bytes
 	return at, h.call()
 }
 
@@ -171,6 +175,7 @@ func (h *hollow) Launch(kernel string, blocks, threads, shared int, argument []b
 	jobs := ""
 	if len(argument) == len(viewBytes([]launchBlock{{}})) {
 		k := view[launchBlock](argument, 1)[0]
+		h.rolled = k
 		jobs = fmt.Sprintf(", jobs %d to %d", k.FirstJob, k.Jobs)
 		if k.PastLataccel != 0 || k.PastAction != 0 {
 			jobs += " that go on"
@@ -198,7 +203,7 @@ func (h *hollow) Precede(uintptr) error                            { return h.ca
 func (h *hollow) Release(driver.Pointer) error                     { return nil }
 func (h *hollow) ReleaseHost([]byte) error                         { return nil }
 func (h *hollow) Info() driver.Info                                { return h.info }
-func (h *hollow) Close() error                                     { return nil }
+func (h *hollow) Close() error                                     { h.closed++; return nil }
 
 // onHollow is a simulator on such devices.
 func onHollow(open func() (driver.Device, error)) *Simulator {
@@ -234,6 +239,20 @@ func TestAbout(t *testing.T) {
 	s.config.Profile.Exp = lockstep.ExpF
 	if got := s.Profile(); got != s.config.Profile {
 		t.Errorf("the profile is %v, want %v", got, s.config.Profile)
+	}
+}
+
+// TestGivenBack: a simulator that is closed has closed its device, once.
+func TestGivenBack(t *testing.T) {
+	h := newHollow()
+	s := onHollow(func() (driver.Device, error) { return h, nil })
+	if _, err := s.Info(); err != nil || h.closed != 0 {
+		t.Fatalf("closed %d times; %v", h.closed, err)
+	}
+	for range 2 {
+		if err := s.Close(); err != nil || h.closed != 1 {
+			t.Errorf("closed %d times; %v", h.closed, err)
+		}
 	}
 }
 
@@ -485,6 +504,11 @@ func TestNoWork(t *testing.T) {
 		{"Reset", func() error {
 			reset(t, s, []lockstep.Job{job}, lockstep.Options{})
 			return nil
+		}, true},
+		{"Restore", func() error {
+			p := reset(t, s, []lockstep.Job{job}, lockstep.Options{})
+			shot, err := p.Snapshot(t.Context())
+			return errors.Join(err, p.Restore(t.Context(), shot))
 		}, true},
 		{"the end of CollectOnDevice", func() error {
 			_, err := s.CollectOnDevice(t.Context(), []lockstep.Job{job})

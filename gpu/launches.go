@@ -83,6 +83,7 @@ func (r *run) launch(tasks []*task, k kind) ([]outcome, error) {
 		for _, t := range b.tasks {
 			outcomes = append(outcomes, outcome{task: t})
 		}
+		b.aim(lockstep.ContextLength)
 		if err := b.launch(k.policies); err != nil {
 			return err
 		}

@@ -29,7 +29,6 @@ func (r *rollouts) Fork(
 	for i, origin := range index {
 		t := &task{
 			job:    &jobs[i],
-			index:  i,
 			end:    jobs[i].End(opts.Shortcuts),
 			origin: origin,
 			seed:   r.tasks[origin].seed,

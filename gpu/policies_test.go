@@ -314,6 +314,7 @@ func TestRows(t *testing.T) {
 		{kind{}, 600, end}, {kind{}, end, end}, {kind{policies: true}, end, end},
 		{kind{policies: true}, last, last}, {kind{commands: true}, last, last},
 		{kind{commands: true}, last - 1, last - 1}, {kind{teacher: true, draws: true}, 600, end},
+		{kind{policies: true}, 600, last}, {kind{commands: true}, 600, last},
 	} {
 		route := &lockstep.Route{TargetLataccel: make([]float64, c.rows)}
 		got := (&task{job: &lockstep.Job{Route: route}, end: end}).rows(c.kind)
@@ -443,7 +444,7 @@ func TestRollLedger(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	forkObserved(t, p, shot)
+	forkObserved(t, s, p, shot)
 	uploads := map[int]int64{}
 	var costs []float64
 	for _, m := range []int{20, 2} {
@@ -510,18 +511,33 @@ func rolledAlike(t *testing.T, onDevice, onHost lockstep.Stepper) []float64 {
 	return costs
 }
 
-// forkObserved: a candidate is observed before it was rolled on, as its origin is.
-func forkObserved(t *testing.T, p lockstep.Stepper, shot *lockstep.Snapshot) {
+// forkObserved: a candidate is observed before it was rolled on, as its origin is, wherever it is
+// asked for.
+func forkObserved(t *testing.T, s *Simulator, p lockstep.Stepper, shot *lockstep.Snapshot) {
 	t.Helper()
 	const size = lockstep.ObservationSize
 	f, err := p.Fork(t.Context(), shot, []int{1, 0}, lockstep.Noise{Kind: lockstep.RouteNoise})
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, want := make([]float32, 2*size), make([]float32, 2*size)
+	want := make([]float32, 2*size)
+	if err := p.Observe(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	want = slices.Concat(want[size:], want[:size])
+	at, err := f.(lockstep.DeviceStepper).ObserveOnDevice(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, s, "candidates observed there", at, want)
+	g, err := p.Fork(t.Context(), shot, []int{1, 0}, lockstep.Noise{Kind: lockstep.RouteNoise})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make([]float32, 2*size)
 	if err := errors.Join(
-		p.Observe(t.Context(), want), f.Observe(t.Context(), got), f.Close(),
-		simtest.Same("candidates observed", got, slices.Concat(want[size:], want[:size])),
+		g.Observe(t.Context(), got), simtest.Same("candidates observed", got, want), f.Close(),
+		g.Close(),
 	); err != nil {
 		t.Fatal(err)
 	}

@@ -310,7 +310,7 @@ type run struct {
 // task is a job of a run.
 type task struct {
 	job   *lockstep.Job
-	index int // the job's
+	index int // the job's, of a run
 	end   int // one past the last step
 	done  bool
 

@@ -1237,6 +1237,62 @@ func TestPlaces(t *testing.T) {
 		}
 	}
 	excerptPlaces(t)
+	keptPlaces(t)
+}
+
+// keptPlaces: of rollouts whose training data stay on the device these lie one behind the other
+// behind what observations are made from, and nothing behind them; each is rolled out as far as it
+// costs, with its parameters, on whichever side they are wanted.
+func keptPlaces(t *testing.T) {
+	t.Helper()
+	const jobs, steps = 64, lockstep.ExperienceSteps // multiples of 256 bytes
+	h := newHollow()
+	s := onHollow(func() (driver.Device, error) { return h, nil })
+	all := slices.Repeat([]lockstep.Job{{Route: routes()[0], Policy: network(8)}}, jobs)
+	before := s.Stats()
+	kept, err := s.CollectOnDevice(t.Context(), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, ok := kept.(*experience)
+	if !ok {
+		t.Fatalf("%T", kept)
+	}
+	from := x.routes.Action
+	for _, a := range []struct {
+		name  string
+		at    driver.Pointer
+		bytes int
+	}{
+		{"actions", from, 8 * jobs * steps}, {"raw", x.raw, 4 * jobs * steps},
+		{"softplus", x.softplus, 8 * jobs * steps}, {"rewards", x.reward, 4 * jobs * steps},
+		{"the end", x.end, 0},
+	} {
+		if a.at != from {
+			t.Errorf("of what stays %s at %d, want %d", a.name, a.at-x.memory, from-x.memory)
+		}
+		from += driver.Pointer(a.bytes)
+	}
+	if got := x.memory + driver.Pointer(h.taken[x.memory]); got != x.end {
+		t.Errorf("%d bytes are taken, want %d", h.taken[x.memory], x.end-x.memory)
+	}
+	rolled := func(what string) {
+		if l := h.rolled; l.Shortcuts != int64(lockstep.CostOnly) ||
+			l.Stride != lockstep.CostEndIdx || l.Softplus-l.Variate != 4*jobs*steps {
+			t.Errorf("%s: shortcuts %d, %d steps, parameters %d bytes behind variates", what,
+				l.Shortcuts, l.Stride, l.Softplus-l.Variate)
+		}
+	}
+	rolled("CollectOnDevice")
+	onDevice := s.Stats().Sub(before).DownloadBytes
+	h.rolled, before = launchBlock{}, s.Stats()
+	if _, err := s.Collect(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	rolled("Collect")
+	if more := s.Stats().Sub(before).DownloadBytes - onDevice; more < 4*jobs*steps*8 {
+		t.Errorf("Collect brings %d bytes more than what stays", more)
+	}
 }
 
 // excerptPlaces: what observations are made from lies one behind the other, too.

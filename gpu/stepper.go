@@ -26,7 +26,7 @@ func (s *Simulator) Reset(
 	k := kind{commands: true, trajectory: opts.Trajectory, teacher: jobs[0].Teacher != nil}
 	var tasks []*task
 	for i := range jobs {
-		t := &task{job: &jobs[i], index: i, end: jobs[i].End(opts.Shortcuts)}
+		t := &task{job: &jobs[i], end: jobs[i].End(opts.Shortcuts)}
 		k.draws = k.draws || t.job.Draws != nil
 		k.traced = k.traced || t.job.Observe != nil
 		k.policies = k.policies || beyondPID(t.job)
@@ -137,6 +137,9 @@ func (s *stepper) ObserveOnDevice(into uintptr) (uintptr, error) {
 		return 0, fmt.Errorf("step %d: there are observations from step %d on", step, from)
 	}
 	at := driver.Pointer(into)
+	if err := r.begin(); err != nil {
+		return 0, err
+	}
 	err := r.use(context.Background(), func(c *connection) error {
 		if err := r.observe(c, step, &at); err != nil {
 			return err
@@ -185,12 +188,19 @@ func (r *rollouts) use(ctx context.Context, f func(*connection) error) error {
 	return r.batch.simulator.use(ctx, r.batch.on, f)
 }
 
+// begin has the device put in its place what was before the first step, where none has been: draws,
+// and histories of candidates.
+func (r *rollouts) begin() error {
+	if r.begun {
+		return nil
+	}
+	return r.launch(r.start, r.start, nil)
+}
+
 // Observe computes observations on the device, and brings them.
 func (r *rollouts) Observe(ctx context.Context, step int, running []int, into []float32) error {
-	if !r.begun { // of candidates, what was before is not in its place yet
-		if err := r.launch(r.start, r.start, nil); err != nil {
-			return err
-		}
+	if err := r.begin(); err != nil {
+		return err
 	}
 	const size = lockstep.ObservationSize
 	all := make([]float32, len(into))
@@ -408,10 +418,8 @@ func (r *rollouts) Memory(j int) ([]float64, error) {
 // Restore uploads a rollout's histories and memory; a launch of no step then has the
 // device take them up, and compute the costs of what has ended.
 func (r *rollouts) Restore(j, step int, lataccel, action, memory []float64) error {
-	if !r.begun { // the device makes the draws at the beginning
-		if err := r.launch(r.start, r.start, nil); err != nil {
-			return err
-		}
+	if err := r.begin(); err != nil {
+		return err
 	}
 	b := r.batch
 	ctx := context.Background()
@@ -481,13 +489,11 @@ func (r *rollouts) Close(unclosed func(rollout int, err error)) error {
 			unclosed(c.jobs[0], err)
 		}
 	}
-	r.controllers = nil
 	if r.observations != 0 {
 		r.batch.simulator.use(
 			context.Background(), r.batch.on,
 			func(c *connection) error { return c.Release(r.observations) },
 		)
-		r.observations = 0
 	}
 	r.batch.release()
 	return nil

@@ -244,6 +244,9 @@ func TestSnapshot(t *testing.T) {
 					if err := q.Restore(ctx, shot); err != nil {
 						t.Fatal(err)
 					}
+					if run == 0 {
+						shotAgain(t, s, q, shot)
+					}
 					through(t, q, 1000, 1-run)
 					askedAgain(t, q, want[1].Trajectory, answered)
 				}
@@ -258,6 +261,26 @@ func TestSnapshot(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// shotAgain: what has been restored is what is there, and the device is asked for it once.
+func shotAgain(t *testing.T, s *Simulator, q lockstep.Stepper, shot *lockstep.Snapshot) {
+	t.Helper()
+	want, _ := snapshotfile.Marshal(shot)
+	before := s.Stats()
+	for range 2 {
+		again, err := q.Snapshot(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _ := snapshotfile.Marshal(again)
+		if err := simtest.Same("the snapshot's bytes", got, want); err != nil {
+			t.Error(err)
+		}
+	}
+	if d := s.Stats().Sub(before); d.Launches != 1 || d.Uploads != 1 || d.Downloads != 3 {
+		t.Errorf("%+v for two snapshots, want one launch", d.Counts)
 	}
 }
 
@@ -615,6 +638,114 @@ func TestObserveOnDeviceAtEnds(t *testing.T) {
 	}
 }
 
+// TestCandidates: what the device is told of candidates and of their own candidates: each one's
+// origin, whose draws it goes by, and whether they are expected values.
+func TestCandidates(t *testing.T) {
+	h := newHollow()
+	s := onHollow(func() (driver.Device, error) { return h, nil })
+	const rows = 120
+	a, b := shorten(routes()[0], rows), shorten(routes()[1], rows-7)
+	p := reset(t, s, []lockstep.Job{
+		{Route: a}, {Route: b, Draws: make([]float64, rows-7-lockstep.ContextLength)},
+		{Route: b, Expected: true},
+	}, lockstep.Options{Shortcuts: lockstep.FullTrajectory})
+	own := func(r *lockstep.Route) int64 { return int64(r.Seed) }
+	type told struct{ origin, noise, expected int64 }
+	route := lockstep.Noise{Kind: lockstep.RouteNoise}
+	expected := lockstep.Noise{Kind: lockstep.ExpectedNoise}
+	seeded := lockstep.Noise{Kind: lockstep.SeededNoise, Seeds: []uint32{7, math.MaxUint32, 9, 10}}
+	index := []int{2, 0, 1, 0}
+	for _, c := range []struct {
+		noise []lockstep.Noise // of a fork, and of one of it
+		want  []told
+	}{
+		{[]lockstep.Noise{route}, []told{
+			{2, own(b), 1}, {0, own(a), 0}, {1, givenDraws, 0}, {0, own(a), 0}}},
+		{[]lockstep.Noise{seeded}, []told{
+			{2, 7, 0}, {0, math.MaxUint32, 0}, {1, 9, 0}, {0, 10, 0}}},
+		{[]lockstep.Noise{expected}, []told{
+			{2, own(b), 1}, {0, own(a), 1}, {1, givenDraws, 1}, {0, own(a), 1}}},
+		{[]lockstep.Noise{seeded, route}, []told{
+			{2, 9, 0}, {0, 7, 0}, {1, math.MaxUint32, 0}, {0, 7, 0}}},
+		{[]lockstep.Noise{seeded, expected}, []told{
+			{2, 9, 1}, {0, 7, 1}, {1, math.MaxUint32, 1}, {0, 7, 1}}},
+		{[]lockstep.Noise{expected, route}, []told{
+			{2, givenDraws, 1}, {0, own(b), 1}, {1, own(a), 1}, {0, own(b), 1}}},
+		{[]lockstep.Noise{route, seeded}, []told{
+			{2, 7, 0}, {0, math.MaxUint32, 0}, {1, 9, 0}, {0, 10, 0}}},
+	} {
+		q := p
+		for _, noise := range c.noise {
+			shot, err := q.Snapshot(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if q, err = q.Fork(t.Context(), shot, index, noise); err != nil {
+				t.Fatal(err)
+			}
+			defer q.Close()
+		}
+		f, ok := q.(*stepper)
+		if !ok {
+			t.Fatalf("%T", q)
+		}
+		batch := f.engine.batch
+		for k, j := range up[jobBlock](batch, batch.at.job, len(index)) {
+			if got := (told{j.Origin, j.Noise, j.Expected}); got != c.want[k] {
+				t.Errorf("%v: candidate %d is told %+v, want %+v", c.noise, k, got, c.want[k])
+			}
+		}
+		given := slices.ContainsFunc(c.want, func(w told) bool { return w.noise == givenDraws })
+		if k := batch.shape.kind; k.draws != given || k.past == nil || k.trajectory {
+			t.Errorf("%v: %+v", c.noise, k)
+		}
+	}
+}
+
+// TestControllers: jobs of one Batch share a controller, which is made for their routes in their
+// order; every other job of a controller has its own, and one that is not made leaves its jobs the
+// reason and the others theirs.
+func TestControllers(t *testing.T) {
+	all := routes()
+	var made []string
+	batch := func(name string, fails error) *lockstep.Batch {
+		return &lockstep.Batch{
+			Name: name, New: func(routes []*lockstep.Route) (lockstep.BatchController, error) {
+				for _, r := range routes {
+					name += " " + r.Name
+				}
+				made = append(made, name)
+				return &weaves{make([]weave, len(routes))}, fails
+			},
+		}
+	}
+	a, b, none := batch("a", nil), batch("b", nil), batch("none", errPlanted)
+	var r rollouts
+	for i, policy := range []lockstep.Policy{
+		a, weavePolicy, nil, none, b, a, lockstep.Zero{}, weavePolicy, none, a,
+	} {
+		r.tasks = append(r.tasks, &task{job: &lockstep.Job{Route: all[i%3], Policy: policy}})
+	}
+	var jobs [][]int
+	for _, c := range r.makeControllers() {
+		jobs = append(jobs, c.jobs)
+	}
+	slices.Sort(made) // whichever is made first
+	if want := []string{
+		"a g00000 g00002 g00000", "b g00001", "none g00000 g00002",
+	}; !slices.Equal(made, want) {
+		t.Errorf("made are %q, want %q", made, want)
+	}
+	if got := fmt.Sprint(jobs); got != "[[0 5 9] [1] [4] [7]]" {
+		t.Errorf("controllers steer %s", got)
+	}
+	for j := range r.tasks {
+		if unmade := j == 3 || j == 8; errors.Is(r.unmade[j], errPlanted) != unmade {
+			t.Errorf("job %d: %v", j, r.unmade[j])
+		}
+	}
+}
+
 // TestRolledFailure: a rollout that is rolled, or steps on the device, fails at the step and for
 // the reason for which it fails in the reference: where the route's own command is none, which
 // nobody has given, and where its acceleration or a teacher's action is none. That is so again
@@ -761,6 +892,11 @@ func TestStepperFaults(t *testing.T) {
 		{[]lockstep.Job{{Route: route}, {Route: route, Teacher: taught}}, "either all jobs have " +
 			"a teacher or none has"},
 		{[]lockstep.Job{{Route: route, Draws: make([]float64, 2)}}, "2 draws are given, want 82"},
+		{
+			[]lockstep.Job{{Route: route}, {Route: route, Policy: lockstep.Custom{
+				Name: "bad", New: func() lockstep.Controller { return nil },
+			}}}, "job 1: route g00000[:102], controller bad, step 0: the policy made no controller",
+		},
 	} {
 		if _, err := s.Reset(ctx, c.jobs, lockstep.Options{}); !contains(err, c.want) ||
 			strings.Contains(err.Error(), "\n") {
