@@ -43,7 +43,8 @@ type classicHistory struct {
 	task    classic.Task
 	engines []classic.Maker
 	vectors []classic.Vector
-	log     []classicEntry // since the last reset of all
+	handed  []classic.Totals // last by each, and written to since
+	log     []classicEntry   // since the last reset of all
 	saved   []classicSaved
 	pair    func(string)
 	kind    string // of the last reset
@@ -100,6 +101,7 @@ func classicHistories(all []classic.Maker) func(t *rapid.T, cover func(pair stri
 
 func (h *classicHistory) open() {
 	h.vectors, h.log, h.kind = nil, nil, ""
+	h.handed = make([]classic.Totals, len(h.engines))
 	for _, e := range h.engines {
 		v, err := e.Make(h.task)
 		if err != nil {
@@ -135,7 +137,7 @@ func (h *classicHistory) together(
 		got = append(got, observed(v))
 		now := v.Totals()
 		if i == 0 {
-			first, complaint, totals = got, text, now
+			first, complaint, totals = got, text, h.mine(i, now)
 			continue
 		}
 		reference, name := h.engines[0].Name(), h.engines[i].Name()
@@ -160,8 +162,25 @@ func (h *classicHistory) together(
 				now.Steps, err,
 			)
 		}
+		h.mine(i, now)
 	}
 	return complaint == ""
+}
+
+// mine returns a copy of totals that an engine handed out, and writes to them: they are the
+// caller's. Those that it handed out before are as they were written.
+func (h *classicHistory) mine(i int, now classic.Totals) classic.Totals {
+	before, own := h.handed[i], now
+	own.Rewards, own.Episodes = slices.Clone(now.Rewards), slices.Clone(now.Episodes)
+	for k := range now.Rewards {
+		if before.Rewards != nil && (before.Rewards[k] != -7 || before.Episodes[k] != -7) {
+			h.t.Fatalf("%s: totals of environment %d, which the caller set to -7, are %v and %d",
+				h.engines[i].Name(), k, before.Rewards[k], before.Episodes[k])
+		}
+		now.Rewards[k], now.Episodes[k] = -7, -7
+	}
+	h.handed[i] = now
+	return own
 }
 
 // resets resets all environments, again and again: what a reset is given ends with it.

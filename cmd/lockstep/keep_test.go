@@ -557,8 +557,8 @@ func TestKeepPlan(t *testing.T) {
 	args := func(extra ...string) []string {
 		return append([]string{
 			"plan", "--engine", "reference", "--no-cache", "--data_path", data, "--noise",
-			"own,seeded", "--seeds", "1", "--rounds", "1", "--window", "2", "--horizon", "4",
-			"--table", table,
+			"own,seeded,expected", "--seeds", "1", "--rounds", "1", "--window", "2",
+			"--horizon", "4", "--table", table,
 		}, extra...)
 	}
 	plan := func(extra ...string) string {
@@ -570,7 +570,7 @@ func TestKeepPlan(t *testing.T) {
 		}
 		return stdout + string(text)
 	}
-	const choices = 2 * (3 + 2) // routes, windows of 6 steps, a round and the actions
+	const choices = 2 * (3 + 2 + 2) // routes, windows of 6 steps, twice a round and the actions
 	want := plan()
 	if got := plan("--out", run); got != want {
 		t.Errorf("kept:\n%swant:\n%s", got, want)
@@ -598,7 +598,7 @@ func TestKeepPlan(t *testing.T) {
 	}
 	for want, extra := range map[string][]string{
 		"windows of 2 steps and horizons of 5": {"--horizon", "5"},
-		"seed 2, in 5 steps, there":            {"--seed", "2"},
+		"seed 2, in 7 steps, there":            {"--seed", "2"},
 		"noise with 2 rounds":                  {"--rounds", "2"},
 		`controller 0 is "zero"`:               {"--from", "zero"},
 		`route 0 is "g00000" (seed`:            {"--seed_prefix", "other"},

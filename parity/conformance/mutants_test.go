@@ -853,18 +853,40 @@ var mutants = []mutant{
 			return func(func(int, lockstep.Result) bool) { time.Sleep(20 * time.Second) }
 		}
 	}, "nothing", "does not end within"},
-	{"a trajectory that the next call writes to", func(w *wrapper, sim lockstep.Simulator) {
+	{
+		"targets that the next call writes to",
+		rewritten(func(t *lockstep.Trajectory) *[]float64 { return &t.Target }),
+		"results", "after another call: stage trajectory's target, index ",
+	},
+	{
+		"lataccels that the next call writes to",
+		rewritten(func(t *lockstep.Trajectory) *[]float64 { return &t.Lataccel }),
+		"results", "after another call: stage trajectory's lataccel, index ",
+	},
+	{
+		"actions that the next call writes to",
+		rewritten(func(t *lockstep.Trajectory) *[]float64 { return &t.Action }),
+		"results", "after another call: stage trajectory's action, index ",
+	},
+}
+
+// rewritten has each job's column be in the same array in each call.
+func rewritten(
+	column func(*lockstep.Trajectory) *[]float64,
+) func(*wrapper, lockstep.Simulator) {
+	return func(w *wrapper, sim lockstep.Simulator) {
 		rooms := map[int][]float64{}
 		results(
 			func(_ []lockstep.Job, _ lockstep.Options, i int, r lockstep.Result) lockstep.Result {
-				if t := r.Trajectory; t != nil {
-					rooms[i] = append(rooms[i][:0], t.Lataccel...)
-					t.Lataccel = rooms[i]
+				if r.Trajectory != nil {
+					x := column(r.Trajectory)
+					rooms[i] = append(rooms[i][:0], *x...)
+					*x = rooms[i]
 				}
 				return r
 			},
 		)(w, sim)
-	}, "results", "after another call: stage trajectory's lataccel, index "},
+	}
 }
 
 // TestMutants: every fault is found by the check that is named with it, which says
