@@ -196,11 +196,15 @@ func TestCommand(t *testing.T) {
 		"| p, tests of ./other too | "+m.commit+" | 8 | 3 | 3 | 1 | 1 | 50 % | all |",
 		"8 of 12 mutants killed (66.7 %).")
 
-	// Of a sample the score has an interval.
-	out, err := m.run("--most 2 --seed 1 ./p")
+	// Of a sample the score has an interval, and its verdicts are kept.
+	out, err := m.run("--most 2 --seed 1 --verdicts kept ./p")
 	if err != nil || !strings.Contains(out, "2 of 3 mutants judged") ||
 		!strings.Contains(out, "–") || strings.Contains(out, "(all)") {
 		t.Errorf("a sample of two has no interval: %v\n%s", err, out)
+	}
+	if kept := m.read("kept"); strings.Count(kept, "\n") != 2 ||
+		strings.Count(kept, " ARITHMETIC_BASE\n") != 2 {
+		t.Errorf("of two the verdicts are\n%s", kept)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -223,4 +224,34 @@ func TestPercent(t *testing.T) {
 	if got != row {
 		t.Errorf("a row that is the first line becomes %q, want %q", got, row)
 	}
+}
+
+// TestVerdicts: what was judged is not judged again, and what is new is.
+func TestVerdicts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kept")
+	m := mutant{Operator: "ARITHMETIC_BASE", File: "p/p.go", Line: 5, Column: 35}
+	judged := func(want string, i int, m mutant) {
+		t.Helper()
+		v, err := openVerdicts(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := v.judge(nil, i, m); got != want || err != nil {
+			t.Errorf("mutant %d is %q, want %q: %v", i, got, want, err)
+		}
+	}
+	judged("NOT COVERED", 3, m)
+	kept, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept = bytes.Replace(kept, []byte("NOT COVERED"), []byte("KILLED"), 1)
+	if err := os.WriteFile(path, kept, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	judged("KILLED", 3, m)
+	judged("NOT COVERED", 4, m)
+	other := m
+	other.Column++
+	judged("NOT COVERED", 3, other)
 }

@@ -31,6 +31,7 @@ type options struct {
 	most                     int
 	budget                   time.Duration
 	enter                    bool
+	verdicts                 string
 }
 
 func main() {
@@ -49,6 +50,10 @@ func main() {
 	)
 	flag.IntVar(&o.most, "most", 400, "mutants that are judged of a package")
 	flag.DurationVar(&o.budget, "budget", 0, "time after which no other mutant is judged; 0: none")
+	flag.StringVar(
+		&o.verdicts, "verdicts", "", "a file that keeps them: a run of the same sources and seed "+
+			"goes on behind those in it",
+	)
 	flag.BoolVar(&o.enter, "enter", false, "enter the score into "+ledger)
 	flag.Parse()
 	if err := run(o, flag.Args()); err != nil {
@@ -265,6 +270,10 @@ func (b *build) score(
 	if err != nil {
 		return nil, err
 	}
+	kept, err := openVerdicts(o.verdicts)
+	if err != nil {
+		return nil, err
+	}
 	of := make([]mutant, 0, len(mine))
 	chosen := sample(slices.Clone(mine), o.most, o.seed)
 	for n, i := range chosen {
@@ -272,7 +281,7 @@ func (b *build) score(
 			fmt.Printf("%s: the time is over; %d of %d were judged\n", folder, n, len(chosen))
 			break
 		}
-		if b.mutants[i].status, err = judge(tests, i); err != nil {
+		if b.mutants[i].status, err = kept.judge(tests, i, b.mutants[i]); err != nil {
 			return nil, err
 		}
 	}
