@@ -51,7 +51,8 @@ func TestCommand(t *testing.T) {
 		{"-run compiler " + log, "", `notrun: -run "compiler" -out "": want one of `},
 		{log + ".none", "", "notrun: open " + log + ".none: "},
 		{
-			"-run compiler -out " + log + ".out " + log, "0 tests wanted compiler, and run now with ",
+			"-run compiler -out " + log + ".out " + log,
+			"0 tests wanted compiler, and run now with ",
 			"notrun: nothing was not run for want of compiler\n",
 		},
 	} {
@@ -64,7 +65,8 @@ func TestCommand(t *testing.T) {
 			!strings.HasPrefix(failed.String(), c.fails) {
 			t.Errorf("notrun %s: %q, %q, want %q, %q", c.args, out, &failed, c.out, c.fails)
 		}
-		if status := command.ProcessState.ExitCode(); (c.fails == "") != (err == nil) || status > 1 {
+		status := command.ProcessState.ExitCode()
+		if (c.fails == "") != (err == nil) || status > 1 {
 			t.Errorf("notrun %s: %v", c.args, err)
 		}
 	}
@@ -128,7 +130,8 @@ func TestAgain(t *testing.T) {
 		},
 		{
 			[]verdict.CheckCase{one("simtest.TestRefused"), one("none.TestGone")},
-			"compiler", "go", true, "tests that wanted compiler", "internal/none -run ^(TestGone)$: exit status 1",
+			"compiler", "go", true, "tests that wanted compiler",
+			"internal/none -run ^(TestGone)$: exit status 1",
 			[]string{`"Test":"TestRefused"`},
 		},
 	} {
