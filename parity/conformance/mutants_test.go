@@ -531,6 +531,17 @@ var mutants = []mutant{
 			observe(s)
 		})(w, sim)
 	}, "clipping", "action"},
+	{
+		"an action one ulp off where a target is far",
+		observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
+			if math.Abs(job.Route.TargetLataccel[s.Index]) > 6 && s.Index > 104 {
+				s = clone(s)
+				s.Action = math.Nextafter(s.Action, 3)
+			}
+			observe(s)
+		}),
+		"clipping", "job 0 of 2, route wild, controller pid: step 105, stage action",
+	},
 	{"ignores Teacher", inputs(func(ctx ctxt, jobs []lockstep.Job, _ *lockstep.Options) ctxt {
 		for i := range jobs {
 			jobs[i].Teacher = nil
