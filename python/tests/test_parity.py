@@ -333,6 +333,10 @@ def test_traces_of_any_simulator(tmp_path):
         for unknown in (-1, 1):
             with pytest.raises(ValueError, match=f"no rollout {unknown}: begin returned 0 to 0"):
                 late(unknown, *([1] if late == writer.step else []))
+    text = len('{"key": ["1"], "inputs": {"a": ""}}') + 4
+    writer.begin(["1"], a="x" * ((1 << 20) - text))  # as long as readers take it
+    with pytest.raises(ValueError, match="a record of 1048577 bytes, want 1048576 at most"):
+        writer.begin(["1"], a="x" * ((1 << 20) - text + 1))
 
 
 def test_a_trace_is_whole_or_not_there(tmp_path, monkeypatch):

@@ -566,6 +566,10 @@ def test_workers(monkeypatch):
     for text, want in [("3", 3), ("2,1", 2), (" 4 , 8", 4)] + [(t, cores) for t in ("", "0", "x")]:
         monkeypatch.setenv("OMP_NUM_THREADS", text)
         assert (count_workers(None), count_workers(5)) == (want, 5), text
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)  # as on macOS and Windows
+    for has, want in [(6, 6), (None, 1)]:
+        monkeypatch.setattr(os, "cpu_count", lambda has=has: has)
+        assert count_workers(None) == want
 
 
 def test_a_function_may_write_into_what_it_is_shown(sim, short_routes):
@@ -717,6 +721,28 @@ def test_what_no_machine_can_hold(sim, short_routes):
         f"they take {3 * here / 1e9:,.0f} GB, and this machine has {here / 1e9:,.0f}: "
         "take fewer at a time"
     )
+
+
+def test_memory_is_counted_before_it_is_taken(sim, short_routes, monkeypatch):
+    """By how many rollouts there are, and twice what of each is returned."""
+    asked, snapshot = [], sim.reset(short_routes).snapshot()
+    monkeypatch.setattr(_memory, "check", lambda what, size: asked.append((what, size)))
+    result = sim.rollout(short_routes, ["zero", "pid"], trajectory=True)
+    short = sim.rollout(short_routes[:2], "zero")
+    found = sim.collect(NETWORK, short_routes[:2], samples=3)
+    sim.reset(short_routes)
+    snapshot.fork([0, 1, 1], "route")
+    lockstep.VectorEnv(7, short_routes)
+    whole = result.costs.nbytes + result.lataccel.nbytes + result.action.nbytes
+    kept = (found.lataccel, found.action, found.costs, found.raw, found.softplus, found.reward)
+    assert asked == [
+        ("10 rollouts", 10 * 256 + whole),
+        ("2 rollouts", 2 * 256 + short.costs.nbytes),
+        ("samples=3: 6 rollouts", 6 * 256 + 2 * sum(x.nbytes for x in kept)),
+        ("5 rollouts", 5 * 25_000),
+        ("3 candidates", 3 * 25_000),
+        ("num_envs=7: their rollouts", 7 * 25_000),
+    ]
 
 
 def test_a_function_that_returns_what_is_none(sim, short_routes):

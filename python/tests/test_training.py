@@ -165,7 +165,9 @@ def test_bad_input(sim, short_routes, network, tmp_path):
     for weights, biases, message in [
         (w, b[:1], "1 biases"),
         ([w[0][:, :5], w[1]], b, "layer 0"),
-        ([w[0], w[1].T], b, "layer 1"),
+        ([w[0], w[1].T], b, r"layer 1: weights .32, 2. and biases .2,. after 32 numbers$"),
+        ([w[0][0], w[1]], b, r"layer 0: weights .256,. and biases .32,. after 256 numbers$"),
+        ([w[0][0, 0], w[1]], b, r"layer 0: weights .. and biases .32,. after 0 numbers$"),
         ([w[0] * np.nan, w[1]], b, "NaN"),
         ([], [], "0 weights"),
     ]:
