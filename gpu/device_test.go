@@ -127,7 +127,10 @@ type hollow struct {
 	launched     []string    // of each launch: kernel, blocks, threads, shared memory, and jobs
 	rolled       launchBlock // of the last launch of rollouts
 	closed       int
-	taken        map[driver.Pointer]int64 // bytes of what was allocated
+	taken        map[driver.Pointer]int64 // bytes of what was allocated and is not released
+	piece        int64                    // the most bytes that there are in one piece, or 0
+	asked        []int64                  // of each piece that there was not
+	ctx          context.Context          // of the last Synchronize
 }
 
 func newHollow() *hollow {
@@ -152,10 +155,17 @@ func (h *hollow) command() error {
 func (h *hollow) FreeMemory() (int64, error) { return 1 << 30, h.call() }
 
 func (h *hollow) Allocate(bytes int64) (driver.Pointer, error) {
+	if h.piece > 0 && bytes > h.piece {
+		h.asked = append(h.asked, bytes)
+		return 0, fmt.Errorf("%d bytes: %w", bytes, driver.ErrOutOfMemory)
+	}
 	at := h.next
 	h.next += driver.Pointer(bytes)
-	h.taken[at] = bytes
-	return at, h.call()
+	err := h.call()
+	if err == nil {
+		h.taken[at] = bytes
+	}
+	return at, err
 }
 
 func (h *hollow) HostMemory(bytes int64) ([]byte, error) { return make([]byte, bytes), h.call() }
@@ -187,6 +197,7 @@ func (h *hollow) Launch(kernel string, blocks, threads, shared int, argument []b
 }
 
 func (h *hollow) Synchronize(ctx context.Context) error {
+	h.ctx = ctx
 	if end, ok := ctx.Deadline(); ok {
 		h.left = time.Until(end)
 		h.longest = max(h.longest, h.left)
@@ -195,12 +206,16 @@ func (h *hollow) Synchronize(ctx context.Context) error {
 	return h.call()
 }
 
+func (h *hollow) Release(p driver.Pointer) error {
+	delete(h.taken, p)
+	return nil
+}
+
 func (h *hollow) Upload(driver.Pointer, []byte) error              { return h.command() }
 func (h *hollow) Copy(driver.Pointer, driver.Pointer, int64) error { return h.command() }
 func (h *hollow) Fill(driver.Pointer, byte, int64) error           { return h.command() }
 func (h *hollow) Follow(uintptr) error                             { return h.call() }
 func (h *hollow) Precede(uintptr) error                            { return h.call() }
-func (h *hollow) Release(driver.Pointer) error                     { return nil }
 func (h *hollow) ReleaseHost([]byte) error                         { return nil }
 func (h *hollow) Info() driver.Info                                { return h.info }
 func (h *hollow) Close() error                                     { h.closed++; return nil }
@@ -272,8 +287,9 @@ func TestLost(t *testing.T) {
 		var p lockstep.Stepper
 		err := askEverything(t.Context(), s, &p)
 		if first.calls <= n {
-			if err != nil {
-				t.Errorf("no call fails: %v", err)
+			if kept := s.connection.spare; err != nil || len(first.taken) != 2 || // and the weights
+				first.taken[kept.device] != kept.bytes {
+				t.Errorf("no call fails: %v; taken are still %v", err, first.taken)
 			}
 			break
 		}
@@ -330,6 +346,65 @@ func TestLostWhere(t *testing.T) {
 	}
 }
 
+// TestLeft: who leaves a run of controllers on the host between two steps, by ending its context, a
+// break or a panic, has these closed and the memory given back. Jobs are told where it ended.
+func TestLeft(t *testing.T) {
+	h := newHollow()
+	s := onHollow(func() (driver.Device, error) { return h, nil })
+	var jobs []lockstep.Job
+	for rows := range 3 {
+		jobs = append(jobs, lockstep.Job{
+			Route: shorten(routes()[0], 101+rows), Policy: weavesPolicy,
+		})
+	}
+	for _, way := range []string{"to the end", "context", "break", "panic"} {
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		if way == "context" {
+			jobs[0].Observe = func(step *lockstep.Step) {
+				if step.Index == 42 {
+					end()
+				}
+			}
+		}
+		var said []string
+		func() {
+			defer func() { recover() }()
+			for _, r := range s.Simulate(ctx, jobs, lockstep.Options{}) {
+				said = append(said, fmt.Sprint(r.Err))
+				if way == "panic" {
+					panic("the caller panics")
+				}
+				if way == "break" {
+					break
+				}
+			}
+		}()
+		jobs[0].Observe = nil
+		var want []string
+		for _, job := range jobs {
+			switch {
+			case way == "context" && job.Route == jobs[0].Route: // alone, since it is observed
+				want = append(want, fmt.Sprintf("route %s, controller weaves, step 43: context "+
+					"canceled", job.Route.Name))
+			case way == "context": // of a launch of their own, which is not begun
+				want = append(want, fmt.Sprintf("route %s, controller weaves: context canceled",
+					job.Route.Name))
+			case len(want) == 0 || way == "to the end":
+				want = append(want, "<nil>")
+			}
+		}
+		slices.Sort(said)
+		slices.Sort(want)
+		if !slices.Equal(said, want) {
+			t.Errorf("%s: %q, want %q", way, said, want)
+		}
+		if n := weavesOpen.Load(); n != 0 || len(h.taken) != 2 || s.connection.spare == nil {
+			t.Errorf("%s: %d controllers are open, taken are %v", way, n, h.taken)
+		}
+	}
+}
+
 // TestObserveAgain: as many places as before take the room that there is, and where there was none
 // for more, they take room again. What stays on the device is there when it is handed out.
 func TestObserveAgain(t *testing.T) {
@@ -346,7 +421,8 @@ func TestObserveAgain(t *testing.T) {
 		full          error
 	}{
 		{places: 2, calls: 4}, {places: 2, calls: 3}, {places: 1, calls: 3}, {places: 3, calls: 4},
-		{places: 4, calls: 1, full: driver.ErrOutOfMemory}, {places: 1, calls: 4},
+		{places: 4, calls: 1, full: fmt.Errorf("four places: %w", driver.ErrOutOfMemory)},
+		{places: 1, calls: 4},
 	} {
 		before := h.calls
 		if c.full != nil {
@@ -362,6 +438,9 @@ func TestObserveAgain(t *testing.T) {
 		if c.full == nil && !slices.Equal(h.launched, blocks) {
 			t.Errorf("time %d: %q, want %q", i, h.launched, blocks)
 		}
+	}
+	if err := x.Close(); err != nil || len(h.taken) != 2 { // weights, and what runs take
+		t.Errorf("closed, %v is taken; %v", h.taken, err)
 	}
 }
 
@@ -455,6 +534,7 @@ func askEverything(ctx context.Context, s *Simulator, p *lockstep.Stepper) error
 		func() error { return errors.Join(x.Follow(1), x.Precede(1)) },
 		func() error { return x.Observe(places[:1], 1<<20) },
 		func() error { return x.Observe(places, 1<<20) },
+		func() error { return x.Close() },
 	} {
 		if err := f(); err != nil {
 			return err
@@ -487,6 +567,9 @@ func TestLimit(t *testing.T) {
 			t.Errorf("%+v, %d steps: %v are left, want %v; %v", c.info, c.steps, h.left, c.want,
 				err)
 		}
+		if h.ctx.Err() == nil {
+			t.Error("what ends the wait is left to run")
+		}
 	}
 }
 
@@ -509,6 +592,11 @@ func TestNoWork(t *testing.T) {
 			p := reset(t, s, []lockstep.Job{job}, lockstep.Options{})
 			shot, err := p.Snapshot(t.Context())
 			return errors.Join(err, p.Restore(t.Context(), shot))
+		}, true},
+		{"making room for CollectOnDevice", func() error {
+			e, err := lockstep.EmptyExperience([]lockstep.Job{job})
+			x := &experience{simulator: s, training: e}
+			return errors.Join(err, s.use(t.Context(), nil, x.allocate))
 		}, true},
 		{"the end of CollectOnDevice", func() error {
 			_, err := s.CollectOnDevice(t.Context(), []lockstep.Job{job})
@@ -630,7 +718,10 @@ func TestPassed(t *testing.T) {
 		t.Errorf("%d steps of %d jobs: %+v", steps, jobs, c.Counts)
 	}
 	h.launched = nil
-	_, err := p.ObserveOnDevice(0)
+	own, err := p.ObserveOnDevice(0)
+	if bytes := h.taken[driver.Pointer(own)]; bytes != 4*lockstep.ObservationSize*jobs {
+		t.Errorf("observations of %d jobs take %d bytes", jobs, bytes)
+	}
 	e := &lockstep.Experience{
 		Jobs:     []lockstep.Job{{Route: shorten(routes()[0], 120), Policy: network(8)}},
 		Results:  make([]lockstep.Result, 1),

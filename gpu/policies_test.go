@@ -424,10 +424,7 @@ func TestRollLedger(t *testing.T) {
 	if err := p.Roll(ctx, through, make([]float64, 2), nil); err != nil || p.Index() != 100 {
 		t.Fatal(err, p.Index())
 	}
-	first, err := p.Snapshot(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := broughtAtOnce(t, s, p)
 	onHost := reset(t, s, []lockstep.Job{
 		{Route: shorten(routes()[0], 110), Observe: func(*lockstep.Step) {}},
 		{Route: shorten(routes()[1], 520)}, // it costs up to step 499
@@ -440,10 +437,7 @@ func TestRollLedger(t *testing.T) {
 		t.Errorf("%+v to restore, want no traces to come down", c.Counts)
 	}
 	rolledAlike(t, p, onHost)
-	shot, err := p.Snapshot(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	shot := broughtAtOnce(t, s, p)
 	forkObserved(t, s, p, shot)
 	uploads := map[int]int64{}
 	var costs []float64
@@ -491,6 +485,20 @@ func TestRollLedger(t *testing.T) {
 	}
 }
 
+// broughtAtOnce is a snapshot of what was computed, for which one download is enough.
+func broughtAtOnce(t *testing.T, s *Simulator, p lockstep.Stepper) *lockstep.Snapshot {
+	t.Helper()
+	before := s.Stats()
+	shot, err := p.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := s.Stats().Sub(before); c.Launches != 0 || c.Downloads != 1 {
+		t.Errorf("%+v to bring what was computed, want one download", c.Counts)
+	}
+	return shot
+}
+
 // rolledAlike rolls two rollouts on by two steps of no command, at once on the device and step by
 // step, and by a step of other commands, and returns what the two cost.
 func rolledAlike(t *testing.T, onDevice, onHost lockstep.Stepper) []float64 {
@@ -503,6 +511,8 @@ func rolledAlike(t *testing.T, onDevice, onHost lockstep.Stepper) []float64 {
 		onHost.Roll(t.Context(), make([]float64, 4), want, along),
 		simtest.Same("costs on the device against those on the host", costs, want),
 		simtest.SameBits("lataccels on the device against those on the host", path, along),
+		simtest.SameBits("the last of them",
+			[]float64{onDevice.Lataccel(0), onDevice.Lataccel(1)}, along[2:]),
 		onDevice.Step(t.Context(), commands, now), onHost.Step(t.Context(), commands, then),
 		simtest.SameBits("lataccels of a step behind them", now, then),
 	); err != nil {
@@ -536,6 +546,8 @@ func forkObserved(t *testing.T, s *Simulator, p lockstep.Stepper, shot *lockstep
 	}
 	got := make([]float32, 2*size)
 	if err := errors.Join(
+		simtest.SameBits("candidates' lataccels", []float64{g.Lataccel(0), g.Lataccel(1)},
+			[]float64{p.Lataccel(1), p.Lataccel(0)}),
 		g.Observe(t.Context(), got), simtest.Same("candidates observed", got, want), f.Close(),
 		g.Close(),
 	); err != nil {

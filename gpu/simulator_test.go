@@ -428,6 +428,29 @@ func TestTimes(t *testing.T) {
 		got.Upload+got.Kernel+got.Download > wall {
 		t.Errorf("times %+v of a run of %v", got, wall)
 	}
+	if got.Sampled != 2*10 || got.Serial > 10 { // before step 100 no token is drawn
+		t.Errorf("%d tokens were drawn, %d of them one by one, want 20", got.Sampled, got.Serial)
+	}
+}
+
+// TestWall: of a run in several launches the time of each counts once, and not what observers take
+// in between.
+func TestWall(t *testing.T) {
+	h := newHollow()
+	s := onHollow(func() (driver.Device, error) { return h, nil })
+	if _, err := s.Info(); err != nil {
+		t.Fatal(err)
+	}
+	s.config.Timed, s.config.MemoryLimit = true, 400<<10 // there is no device that takes times
+	begin := time.Now()
+	results(t, s, t.Context(), []lockstep.Job{{
+		Route: shorten(routes()[0], 101), Policy: lockstep.Zero{},
+		Observe: func(*lockstep.Step) { time.Sleep(time.Millisecond) },
+	}}, lockstep.Options{})
+	took := time.Since(begin)
+	if got := s.Stats(); got.Launches < 3 || got.Wall <= 0 || got.Wall > took/4 {
+		t.Errorf("%d launches took %v of %v", got.Launches, got.Wall, took)
+	}
 }
 
 // TestMemory runs jobs with memory for some of them at a time.
@@ -562,7 +585,7 @@ func TestRoom(t *testing.T) {
 			spare, before)
 	}
 	_, unlimited, _ := memory()
-	for _, limit := range []int64{1000, unlimited - 1, unlimited + 1} {
+	for _, limit := range []int64{1, 1000, unlimited - 1, unlimited + 1} {
 		s.config.MemoryLimit = limit
 		if _, got, _ := memory(); got != min(limit, unlimited) {
 			t.Errorf("of %d bytes, with a limit of %d, a run may take %d", unlimited, limit, got)
@@ -1001,6 +1024,27 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+// TestDefaultDevice: who does not say what device is meant is given the GPU, and a simulator has
+// the name of what computes.
+func TestDefaultDevice(t *testing.T) {
+	path, err := modelPath()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if Available() != nil {
+		_, want := OpenDevice()
+		if s, err := New(Config{ModelPath: path}); fmt.Sprint(err) != fmt.Sprint(want) {
+			t.Errorf("%v, %v, want %v", s, err, want)
+		}
+	}
+	s := newSimulator(t, Config{})
+	info, err := s.Info()
+	if want := map[bool]string{false: "gpu", true: info.Name}[info.Emulated]; err != nil ||
+		s.Name() != want || want == "" {
+		t.Errorf("%+v is called %q; %v", info, s.Name(), err)
+	}
+}
+
 // TestRoutesPerBlock: a number of routes for which there is no kernel is rounded down
 // to one for which there is.
 func TestRoutesPerBlock(t *testing.T) {
@@ -1237,7 +1281,56 @@ func TestPlaces(t *testing.T) {
 		}
 	}
 	excerptPlaces(t)
+	excerptWritten(t)
 	keptPlaces(t)
+}
+
+// excerptWritten: what observations are made from is each rollout's and route's own, in just the
+// room that it takes, where one number of each place is wanted, too.
+func excerptWritten(t *testing.T) {
+	t.Helper()
+	const rollouts, steps = 96, lockstep.ExperienceSteps
+	all := routes()[:3]
+	e := &lockstep.Experience{
+		Lataccel: make([]float64, rollouts*steps), Action: make([]float64, rollouts*steps),
+	}
+	var places []lockstep.Place
+	for i := range rollouts {
+		e.Jobs = append(e.Jobs, lockstep.Job{Route: all[i%3]})
+		places = append(places, lockstep.Place{Rollout: rollouts - 1 - i, Step: 7 * i % steps})
+	}
+	for i := range e.Lataccel {
+		e.Lataccel[i], e.Action[i] = float64(i), -float64(i)
+	}
+	x := newExcerpt(e, []lockstep.Seen{{Of: lockstep.SourceTarget, At: 5, Unit: 2}})
+	x.take(places, math.MaxInt64)
+	k, total := x.layout(0)
+	host := make([]byte, total)
+	x.write(host)
+	routesOf := view[routeBlock](host[k.Routes:], len(all))
+	for i, p := range places {
+		block := view[placeBlock](host[k.Places:], rollouts)[i]
+		at, route := block.Rollout*steps, all[p.Rollout%3]
+		r := routesOf[view[int64](host[k.Route:], rollouts)[block.Rollout]]
+		of := func(p driver.Pointer) []float64 {
+			return view[float64](host[p:], x.rows)[r.First:][:r.Rows]
+		}
+		if err := errors.Join(
+			simtest.Same("steps", []int64{block.Step}, []int64{int64(p.Step)}),
+			simtest.Same("lataccels", view[float64](host[k.Lataccel:], rollouts*steps)[at:][:steps],
+				e.Lataccel[p.Rollout*steps:][:steps]),
+			simtest.Same("actions", view[float64](host[k.Action:], rollouts*steps)[at:][:steps],
+				e.Action[p.Rollout*steps:][:steps]),
+			simtest.Same("target", of(k.Target), route.TargetLataccel),
+			simtest.Same("roll", of(k.RollLataccel), route.RollLataccel),
+			simtest.Same("v", of(k.VEgo), route.VEgo), simtest.Same("a", of(k.AEgo), route.AEgo),
+		); err != nil {
+			t.Fatalf("place %d: %v", i, err)
+		}
+	}
+	sameBlocks(t, "what is declared", view[seenBlock](host[k.Sees:], 1), []seenBlock{{
+		Of: int64(lockstep.SourceTarget), At: 5, Unit: 2,
+	}})
 }
 
 // keptPlaces: of rollouts whose training data stay on the device these lie one behind the other
@@ -1350,8 +1443,7 @@ func TestFilled(t *testing.T) {
 	if !ok {
 		t.Fatalf("%v is no network", jobs[2].Policy)
 	}
-	again := *declared
-	again.Scale++
+	again := notLooking(t, declared)
 	actions := make([]float64, lockstep.TableSteps)
 	for i := range actions {
 		actions[i] = float64(i%9-4) / 3
@@ -1360,7 +1452,7 @@ func TestFilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	jobs = append(jobs, lockstep.Job{Route: route, Policy: &again}, lockstep.Job{
+	jobs = append(jobs, lockstep.Job{Route: route, Policy: again}, lockstep.Job{
 		Route: route, Policy: table,
 	})
 	var tasks []*task
@@ -1391,6 +1483,9 @@ func TestFilled(t *testing.T) {
 			if p.Sees == nil {
 				continue
 			}
+			if looks := lockstep.LooksAtObservation(p.Sees); (actor.Contract != 0) != looks {
+				t.Errorf("job %d: contract %d, and it looks: %v", j, actor.Contract, looks)
+			}
 			k := lies(actor.Sees, b.device(at.sees), uintptr(seenBytes))
 			want := make([]seenBlock, len(p.Sees))
 			writeSees(want, p.Sees)
@@ -1407,6 +1502,24 @@ func TestFilled(t *testing.T) {
 	}
 }
 
+// notLooking is another network like one that looks at the observation that is not declared, which
+// does not.
+func notLooking(t *testing.T, n *lockstep.Network) *lockstep.Network {
+	t.Helper()
+	again := *n
+	again.Scale++
+	again.Sees = slices.Clone(n.Sees)
+	for i, e := range again.Sees {
+		if lockstep.LooksAtObservation([]lockstep.Seen{e}) {
+			again.Sees[i] = lockstep.Seen{Of: lockstep.SourceTarget, Unit: 1}
+		}
+	}
+	if !lockstep.LooksAtObservation(n.Sees) {
+		t.Fatal("it does not look at the observation that is not declared")
+	}
+	return &again
+}
+
 // loaded puts tasks on a device that computes nothing.
 func loaded(t *testing.T, s *Simulator, tasks []*task, k kind) *batch {
 	t.Helper()
@@ -1419,6 +1532,106 @@ func loaded(t *testing.T, s *Simulator, tasks []*task, k kind) *batch {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// TestLeast: as many KiB as one rollout is said to take are enough for it, of whatever kind, and
+// one less is not.
+func TestLeast(t *testing.T) {
+	left := map[int64]bool{}
+	for rows := 101; rows < 600; rows += 31 {
+		for _, k := range []kind{{}, {traced: true}, {trajectory: true, draws: true}} {
+			h := newHollow()
+			s := onHollow(nil)
+			c := &connection{Ledger: &driver.Ledger{Device: h}, info: h.info,
+				layout: layout{variants: []variant{{1, 1000}}}}
+			tasks := []*task{{end: rows, job: &lockstep.Job{
+				Route: shorten(routes()[0], rows), Draws: make([]float64, rows),
+			}}}
+			s.config.MemoryLimit = 1
+			_, err := s.load(c, tasks, k, lockstep.CostOnly)
+			var needs int64
+			_, text, _ := strings.Cut(fmt.Sprint(err), "one rollout takes ")
+			if _, err := fmt.Sscan(text, &needs); err != nil {
+				t.Fatalf("%q: %v", text, err)
+			}
+			s.config.MemoryLimit = (needs - 1) << 10
+			if _, err := s.load(c, tasks, k, lockstep.CostOnly); !errors.Is(
+				err, driver.ErrOutOfMemory,
+			) {
+				t.Errorf("%+v of %d rows: a KiB less than %d is enough: %v", k, rows, needs, err)
+			}
+			s.config.MemoryLimit = needs << 10
+			b, err := s.load(c, tasks, k, lockstep.CostOnly)
+			if err != nil {
+				t.Fatalf("%+v of %d rows: %d KiB are not enough: %v", k, rows, needs, err)
+			}
+			left[b.at.total%1024] = true
+		}
+	}
+	if len(left) != 4 {
+		t.Errorf("bytes beside whole KiB are %v, want each multiple of 256", left)
+	}
+}
+
+// TestPieces: of what there is not in one piece three quarters are asked for next, until there is.
+func TestPieces(t *testing.T) {
+	h := newHollow()
+	h.piece = 100 << 10
+	c := &connection{Ledger: &driver.Ledger{Device: h}, info: h.info,
+		layout: layout{variants: []variant{{1, 1000}}}}
+	job := &lockstep.Job{Route: shorten(routes()[0], 130)}
+	tasks := slices.Repeat([]*task{{job: job, end: 130}}, 100)
+	b, err := onHollow(nil).load(c, tasks, kind{}, lockstep.CostOnly)
+	if err != nil || b.shape.jobs == 0 {
+		t.Fatalf("%d jobs; %v", b.shape.jobs, err)
+	}
+	for want := fit(tasks, kind{}, math.MaxInt64); ; {
+		total := want.places().total
+		if total <= h.piece {
+			if b.shape != want || len(h.asked) > 0 {
+				t.Errorf("%+v, want %+v; %d were asked for", b.shape, want, h.asked)
+			}
+			return
+		}
+		if len(h.asked) == 0 || h.asked[0] != total {
+			t.Fatalf("%d bytes are asked for, want %d", h.asked, total)
+		}
+		h.asked, want = h.asked[1:], fit(tasks, kind{}, total*3/4)
+	}
+}
+
+// TestAlike: what goes up is the same whatever went up in that memory before.
+func TestAlike(t *testing.T) {
+	jobs := everyKind(shorten(routes()[0], 130))
+	var tasks []*task
+	for i := range jobs {
+		jobs[i].Teacher = &lockstep.Trajectory{
+			Lataccel: make([]float64, 130), Action: make([]float64, 130),
+		}
+		jobs[i].Draws = make([]float64, 110)
+		tasks = append(tasks, &task{job: &jobs[i], index: i, end: 130 - i})
+	}
+	h := newHollow()
+	c := &connection{Ledger: &driver.Ledger{Device: h}, info: h.info,
+		layout: layout{variants: []variant{{1, 1000}}}}
+	k := kind{policies: true, teacher: true, draws: true, commands: true}
+	var went [2][]byte
+	for i := range went {
+		b, err := onHollow(nil).load(c, tasks, k, lockstep.CostOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		went[i] = slices.Clone(b.buffer.host[:b.at.upEnd])
+		for j := range b.buffer.host {
+			b.buffer.host[j] = 0xa5
+		}
+		if err := c.give(b.buffer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := simtest.Same("what goes up again", went[1], went[0]); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestGiven: of each job what leads it goes up in a row of its own, with no room but what it takes,

@@ -229,6 +229,7 @@ func TestSnapshot(t *testing.T) {
 		}
 		shots[at] = shot
 	}
+	shotAtFirst(t, shots[20], jobs)
 	want, err := p.Results(ctx)
 	if err != nil || len(want) != 2 || want[0].Err != nil || want[1].Err != nil {
 		t.Fatal(err, want)
@@ -264,10 +265,28 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
+// shotAtFirst: before the first step there are the routes' own histories.
+func shotAtFirst(t *testing.T, shot *lockstep.Snapshot, jobs []lockstep.Job) {
+	t.Helper()
+	for j, r := range shot.Rollouts {
+		if err := errors.Join(
+			simtest.Same("lataccels at first", r.Lataccel, jobs[j].Route.TargetLataccel[:20]),
+			simtest.Same("actions at first", r.Action, jobs[j].Route.SteerCommand[:20]),
+		); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // shotAgain: what has been restored is what is there, and the device is asked for it once.
 func shotAgain(t *testing.T, s *Simulator, q lockstep.Stepper, shot *lockstep.Snapshot) {
 	t.Helper()
 	want, _ := snapshotfile.Marshal(shot)
+	for j, r := range shot.Rollouts {
+		if now := r.Lataccel[len(r.Lataccel)-1]; !same64(q.Lataccel(j), now) {
+			t.Errorf("job %d: lataccel %v, want %v", j, q.Lataccel(j), now)
+		}
+	}
 	before := s.Stats()
 	for range 2 {
 		again, err := q.Snapshot(t.Context())
@@ -399,6 +418,9 @@ func steppedOnDevice(
 	if err != nil {
 		t.Fatal(err)
 	}
+	if d := s.Stats().Sub(before); d.Launches != int64(steps) {
+		t.Errorf("%d launches with Sync, want %d", d.Launches, steps)
+	}
 	return given, lataccels
 }
 
@@ -482,7 +504,7 @@ func TestObserveOnDevice(t *testing.T) {
 	opts := lockstep.Options{Shortcuts: lockstep.CostOnly}
 	onHost := reset(t, s, jobs, opts)
 	p := reset(t, s, jobs, opts).(lockstep.DeviceStepper)
-	if _, err := p.ObserveOnDevice(0); !contains(
+	if at, err := p.ObserveOnDevice(0); at != 0 || !contains(
 		err, "step 20: there are observations from step 100 on",
 	) {
 		t.Errorf("before there are any: %v", err)
@@ -702,6 +724,84 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
+// TestOneCandidate: of many rollouts that a snapshot has all go up, and one goes on from its own.
+func TestOneCandidate(t *testing.T) {
+	const rollouts, step = 12, 100
+	h := newHollow()
+	s := onHollow(func() (driver.Device, error) { return h, nil })
+	p := reset(t, s, slices.Repeat([]lockstep.Job{{Route: shorten(routes()[0], 101)}}, rollouts),
+		lockstep.Options{})
+	shot, err := p.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	shot.Step = step
+	var lataccels, actions []float64
+	for i := range shot.Rollouts {
+		r := &shot.Rollouts[i]
+		r.Lataccel, r.Action = make([]float64, step), make([]float64, step)
+		for k := range step {
+			r.Lataccel[k], r.Action[k] = float64(1000*i+k), -float64(1000*i+k)
+		}
+		lataccels, actions = append(lataccels, r.Lataccel...), append(actions, r.Action...)
+	}
+	f, err := p.Fork(t.Context(), shot, []int{7}, lockstep.Noise{Kind: lockstep.RouteNoise})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if got := f.Lataccel(0); got != 7000+step-1 {
+		t.Errorf("it goes on from lataccel %v", got)
+	}
+	b := f.(*stepper).engine.batch
+	of := func(p driver.Pointer) []float64 {
+		return view[float64](b.buffer.host[p-b.buffer.device:], rollouts*step)
+	}
+	if err := errors.Join(
+		simtest.Same("lataccels", of(b.block.PastLataccel), lataccels),
+		simtest.Same("actions", of(b.block.PastAction), actions),
+	); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNeeds: rollouts in step need of the kernels what any of their jobs does.
+func TestNeeds(t *testing.T) {
+	h := newHollow()
+	s := onHollow(func() (driver.Device, error) { return h, nil })
+	route := shorten(routes()[0], 101)
+	taught := &lockstep.Trajectory{Lataccel: make([]float64, 101), Action: make([]float64, 101)}
+	plain := lockstep.Job{Route: route, Policy: lockstep.Zero{}}
+	for _, c := range []struct {
+		edit func(*lockstep.Job)
+		want kind
+	}{
+		{func(*lockstep.Job) {}, kind{commands: true}},
+		{func(j *lockstep.Job) { j.Policy = lockstep.PIDFF{} },
+			kind{commands: true, policies: true}},
+		{func(j *lockstep.Job) { j.Expected = true }, kind{commands: true, policies: true}},
+		{func(j *lockstep.Job) { j.Draws = make([]float64, 81) },
+			kind{commands: true, draws: true}},
+		{func(j *lockstep.Job) { j.Observe = func(*lockstep.Step) {} },
+			kind{commands: true, traced: true}},
+	} {
+		for at := range 3 {
+			jobs := slices.Repeat([]lockstep.Job{plain}, 3)
+			c.edit(&jobs[at])
+			p := reset(t, s, jobs, lockstep.Options{})
+			if got := p.(*stepper).engine.batch.shape.kind; got != c.want {
+				t.Errorf("job %d alone: %+v, want %+v", at, got, c.want)
+			}
+		}
+	}
+	plain.Teacher = taught
+	p := reset(t, s, slices.Repeat([]lockstep.Job{plain}, 3), lockstep.Options{Trajectory: true})
+	want := kind{commands: true, teacher: true, trajectory: true}
+	if got := p.(*stepper).engine.batch.shape.kind; got != want {
+		t.Errorf("all taught: %+v, want %+v", got, want)
+	}
+}
+
 // TestControllers: jobs of one Batch share a controller, which is made for their routes in their
 // order; every other job of a controller has its own, and one that is not made leaves its jobs the
 // reason and the others theirs.
@@ -742,6 +842,41 @@ func TestControllers(t *testing.T) {
 	for j := range r.tasks {
 		if unmade := j == 3 || j == 8; errors.Is(r.unmade[j], errPlanted) != unmade {
 			t.Errorf("job %d: %v", j, r.unmade[j])
+		}
+	}
+}
+
+// TestNotObserved: of rollouts in step that cannot be observed the element is named that the
+// reference names, the first one, too.
+func TestNotObserved(t *testing.T) {
+	s := newSimulator(t, Config{Open: sharedDevice(t)})
+	ref := newReference(t, s.Profile())
+	for _, c := range []struct{ column, row int }{
+		{0, 100}, {1, 100}, {2, 100}, {3, 100}, {0, 130}, {1, 131}, {2, 132}, {3, 149},
+	} {
+		route := *shorten(routes()[0], 160)
+		column := []*[]float64{
+			&route.TargetLataccel, &route.RollLataccel, &route.VEgo, &route.AEgo,
+		}[c.column]
+		*column = slices.Clone(*column)
+		(*column)[c.row] = math.NaN()
+		jobs := []lockstep.Job{{Route: shorten(routes()[1], 160)}, {Route: &route}}
+		var said [2]string
+		for i, s := range []lockstep.StepSimulator{s, ref} {
+			p, err := s.Reset(t.Context(), jobs, lockstep.Options{Shortcuts: lockstep.SkipWarmup})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Roll(t.Context(), make([]float64, 2*80), make([]float64, 2),
+				nil); err != nil {
+				t.Fatal(err)
+			}
+			into := make([]float32, 2*lockstep.ObservationSize)
+			said[i] = fmt.Sprint(errors.Join(p.Observe(t.Context(), into), p.Close()))
+		}
+		if said[0] != said[1] || said[1] == "<nil>" {
+			t.Errorf("without a number at row %d of column %d: %s, want %s", c.row, c.column,
+				said[0], said[1])
 		}
 	}
 }
@@ -806,6 +941,39 @@ func TestRolledFailure(t *testing.T) {
 						bad, got, told)
 				}
 			}
+		}
+	}
+	failedOtherwise(t, s)
+}
+
+// failedOtherwise: a rollout that has failed for want of a command, and from before that fails at
+// the same step for another reason, says so.
+func failedOtherwise(t *testing.T, s *Simulator) {
+	t.Helper()
+	route := *shorten(routes()[0], 103)
+	route.VEgo = slices.Clone(route.VEgo)
+	route.VEgo[101] = math.NaN()
+	p := reset(t, s, []lockstep.Job{{Route: &route}},
+		lockstep.Options{Shortcuts: lockstep.SkipWarmup}).(lockstep.DeviceStepper)
+	if err := p.Roll(t.Context(), make([]float64, 80), make([]float64, 1), nil); err != nil {
+		t.Fatal(err)
+	}
+	shot, err := p.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"step 101: the command is NaN",
+		"step 101: probabilities contain NaN"} {
+		commands := []float64{0, math.NaN(), 0}
+		if strings.Contains(want, "probabilities") {
+			clear(commands)
+		}
+		p.Roll(t.Context(), commands, make([]float64, 1), nil) // no step is left behind
+		if _, err := p.Results(t.Context()); err != nil || !contains(p.Err(0), want) {
+			t.Errorf("%v, want %s; %v", p.Err(0), want, err)
+		}
+		if err := p.Restore(t.Context(), shot); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
@@ -1135,11 +1303,15 @@ func TestStatsText(t *testing.T) {
 	if err := s.WriteText(&b); err != nil {
 		t.Fatal(err)
 	}
-	words := strings.Join(strings.Fields(b.String()), " ")
-	const want = "times bytes ms upload 1099511627778 1099511627806 4.000 " +
-		"kernel 1099511627781 0 60.000 download 1099511627783 1099511627856 9.000 " +
-		"host 27.000 11 synchronisations"
-	if words != want {
-		t.Errorf("%s, want %s", words, want)
+	const want = `
+                    times          bytes      ms
+    upload  1099511627778  1099511627806   4.000
+    kernel  1099511627781              0  60.000
+  download  1099511627783  1099511627856   9.000
+      host                                27.000
+11 synchronisations
+`
+	if b.String() != want {
+		t.Errorf("%s, want %s", b.String(), want)
 	}
 }

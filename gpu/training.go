@@ -36,9 +36,7 @@ func (s *Simulator) collect(
 		kept:      kept,
 	}
 	r.yield = func(i int, result lockstep.Result) bool {
-		if e.Results[i] = result; result.Err != nil && kept == nil {
-			e.Clear(i)
-		}
+		e.Results[i] = result // of one that failed the arrays are as they were made
 		return true
 	}
 	r.all(e.Jobs)
