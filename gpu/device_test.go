@@ -124,8 +124,9 @@ type hollow struct {
 	longest      time.Duration // of all of them
 	waiting      int           // commands since then
 	info         driver.Info
-	launched     []string    // of each launch: kernel, blocks, threads, shared memory, and jobs
-	rolled       launchBlock // of the last launch of rollouts
+	launched     []string       // of each launch: kernel, blocks, threads, shared memory, and jobs
+	rolled       launchBlock    // of the last launch of rollouts
+	observed     observingBlock // of the last one that observes
 	closed       int
 	taken        map[driver.Pointer]int64 // bytes of what was allocated and is not released
 	piece        int64                    // the most bytes that there are in one piece, or 0
@@ -190,6 +191,9 @@ func (h *hollow) Launch(kernel string, blocks, threads, shared int, argument []b
 		if k.PastLataccel != 0 || k.PastAction != 0 {
 			jobs += " that go on"
 		}
+	}
+	if kernel == "lockstep_observe" {
+		h.observed = view[observingBlock](argument, 1)[0]
 	}
 	h.launched = append(h.launched, fmt.Sprintf("%s: %d blocks of %d, %d bytes%s", kernel, blocks,
 		threads, shared, jobs))

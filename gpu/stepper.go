@@ -433,7 +433,7 @@ func (r *rollouts) Restore(j, step int, lataccel, action, memory []float64) erro
 			return b.device(offset + int64(j)*size)
 		}
 		history := int64(8 * b.shape.stride)
-		status := []statusBlock{{Step: int64(step), Value: lataccel[step-1]}}
+		status := []statusBlock{{}} // it has not failed
 		remembered := []memoryBlock{r.memory[j]}
 		for _, u := range []struct {
 			to   driver.Pointer

@@ -205,13 +205,14 @@ func TestSnapshot(t *testing.T) {
 	jobs := []lockstep.Job{
 		{Route: shorten(routes()[0], 105), Policy: lockstep.DefaultPID()},
 		{Route: shorten(routes()[1], 102)},
+		{Route: shorten(routes()[2], 105), Policy: lockstep.PID{P: 0.3, I: 0.05, D: -0.1}},
 	}
 	opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
 	command := func(step, run int) []float64 {
-		return []float64{0, math.Sin(float64(step)*0.7 + float64(run))}
+		return []float64{0, math.Sin(float64(step)*0.7 + float64(run)), 0}
 	}
 	through := func(t *testing.T, p lockstep.Stepper, to, run int) {
-		lataccels := make([]float64, 2)
+		lataccels := make([]float64, 3)
 		for p.Index() < to && !p.Done() {
 			at := p.Index()
 			if err := p.Step(ctx, command(at, run), lataccels); err != nil || p.Index() != at+1 {
@@ -231,7 +232,7 @@ func TestSnapshot(t *testing.T) {
 	}
 	shotAtFirst(t, shots[20], jobs)
 	want, err := p.Results(ctx)
-	if err != nil || len(want) != 2 || want[0].Err != nil || want[1].Err != nil {
+	if err != nil || len(want) != 3 || want[0].Err != nil || want[1].Err != nil {
 		t.Fatal(err, want)
 	}
 	answered := fmt.Sprint(*want[1].Trajectory)
@@ -590,10 +591,10 @@ func TestObserveOnDeviceAtEnds(t *testing.T) {
 	s := newSimulator(t, Config{Open: sharedDevice(t)})
 	ref := newReference(t, s.Profile())
 	ctx := context.Background()
-	jobs := []lockstep.Job{ // the second and third have failed, the last ends before both steps
+	jobs := []lockstep.Job{ // the second and last have failed, the third ends before both steps
 		{Route: shorten(routes()[0], 502)}, {Route: shorten(routes()[3], 502)},
-		{Route: shorten(routes()[4], 502)}, {Route: shorten(routes()[1], 501)},
-		{Route: shorten(routes()[2], 498)},
+		{Route: shorten(routes()[2], 498)}, {Route: shorten(routes()[1], 501)},
+		{Route: shorten(routes()[4], 502)},
 	}
 	const n, size = 5, lockstep.ObservationSize
 	for _, shortcuts := range []lockstep.Shortcuts{
@@ -610,7 +611,7 @@ func TestObserveOnDeviceAtEnds(t *testing.T) {
 			r := &shot.Rollouts[i]
 			r.Lataccel, r.Action = jobs[i].Route.TargetLataccel[:end], make([]float64, end)
 		}
-		for i := 1; i <= 2; i++ {
+		for _, i := range []int{1, 4} {
 			shot.Rollouts[i].Err = "out of fuel" // of which the device does not know
 		}
 		specified, err := ref.Reset(ctx, jobs, lockstep.Options{Shortcuts: shortcuts})
@@ -656,6 +657,73 @@ func TestObserveOnDeviceAtEnds(t *testing.T) {
 		}
 		if at, err := p.ObserveOnDevice(0); err == nil || at != 0 {
 			t.Errorf("a Stepper that is closed observes at %x", at)
+		}
+	}
+}
+
+// TestObserving: what the device observes rollouts in step from is what they are rolled out from,
+// wherever that lies and however much it is.
+func TestObserving(t *testing.T) {
+	const far = 1 << 40
+	for shortcuts, end := range map[lockstep.Shortcuts]int64{
+		lockstep.CostOnly: 500, lockstep.StopAtCostEnd: 500, lockstep.SkipWarmup: math.MaxInt64,
+		lockstep.FullTrajectory: math.MaxInt64,
+	} {
+		h := newHollow()
+		l := launchBlock{
+			Job: far + 1, Status: far + 2, Routes: far + 3, RollLataccel: far + 4, VEgo: far + 5,
+			AEgo: far + 6, Target: far + 7, Lataccel: far + 8, Action: far + 9, Stride: far + 10,
+			Shortcuts: int64(shortcuts),
+		}
+		r := &rollouts{batch: &batch{block: l}, tasks: make([]*task, 3)}
+		into := driver.Pointer(far + 11)
+		want := observingBlock{
+			Job: far + 1, Status: far + 2, Routes: far + 3, RollLataccel: far + 4, VEgo: far + 5,
+			AEgo: far + 6, Target: far + 7, Lataccel: far + 8 + 800, Action: far + 9 + 800,
+			Stride: far + 10, Step: 123, End: end, Inputs: 256, Out: into,
+		}
+		c := &connection{Ledger: &driver.Ledger{Device: h}}
+		if err := r.observe(c, 123, &into); err != nil || h.observed != want {
+			t.Errorf("%+v, want %+v; %v", h.observed, want, err)
+		}
+	}
+}
+
+// TestUnmade: of jobs whose controllers are not made each has that reason, at step 0,
+// whichever of a launch they are; nothing of them is observed, and the others go on.
+func TestUnmade(t *testing.T) {
+	h := newHollow()
+	s := onHollow(func() (driver.Device, error) { return h, nil })
+	for bad := 1; bad < 8; bad++ {
+		var jobs []lockstep.Job
+		var seen [3]int
+		for j := range 3 {
+			name := fmt.Sprint("c", j)
+			job := lockstep.Job{
+				Route: shorten(routes()[j], 101), Observe: func(*lockstep.Step) { seen[j]++ },
+				Policy: lockstep.Custom{Name: name, New: func() lockstep.Controller {
+					if bad>>j&1 != 0 {
+						panic("not today " + name)
+					}
+					return &weave{}
+				}},
+			}
+			jobs = append(jobs, job)
+		}
+		for j, r := range results(t, s, t.Context(), jobs, lockstep.Options{}) {
+			unmade := bad>>j&1 != 0
+			want := fmt.Sprintf("route %s, controller c%d, step 0: panic: not today c%d",
+				jobs[j].Route.Name, j, j)
+			if (r.Err != nil) != unmade || unmade && !strings.HasPrefix(r.Err.Error(), want) {
+				t.Errorf("of %03b that are not made job %d: %v", bad, j, r.Err)
+			}
+			if want := map[bool]int{false: 81, true: 0}[unmade]; seen[j] != want {
+				t.Errorf("of %03b that are not made %d steps of job %d are seen, want %d", bad,
+					seen[j], j, want)
+			}
+		}
+		if _, err := s.Reset(t.Context(), jobs, lockstep.Options{}); !contains(err, "not today") {
+			t.Errorf("of %03b that are not made: %v", bad, err)
 		}
 	}
 }

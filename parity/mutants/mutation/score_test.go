@@ -374,6 +374,7 @@ func (e equivalent) onToken(line string) bool {
 	if !ok {
 		begins, ok = map[string]string{
 			arithmetic: `[-+*/]`, "SWAPPED_OPERANDS": `[-/]`,
+			boundary: `[<>]`, negation: `[<>]|[=!]=`,
 		}[e.operator]
 	}
 	return ok && regexp.MustCompile(`^(`+begins+`)`).MatchString(rest)
