@@ -158,3 +158,39 @@ func folder(t *testing.T) (files []string) {
 	}
 	return files
 }
+
+// TestSamePath: a file, or a folder, is the same by each of its names, and so is one that does not
+// exist; a device is no file.
+func TestSamePath(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(os.Mkdir("folder", 0o777))
+	for _, name := range []string{"a", "b", "folder/a"} {
+		must(os.WriteFile(name, nil, 0o666))
+	}
+	must(os.Link("a", "hard"))
+	must(os.Symlink("a", "soft"))
+	must(os.Symlink("folder", "way"))
+	for _, c := range []struct {
+		a, b string
+		same bool
+	}{
+		{"a", "a", true}, {"a", "./folder/../a", true}, {"a", filepath.Join(dir, "a"), true},
+		{"a", "hard", true}, {"a", "soft", true}, {"hard", "soft", true},
+		{"folder", "way", true}, {"folder/a", "way/a", true},
+		{"none", "none", true}, {"none", filepath.Join(dir, "none"), true},
+		{"a", "b", false}, {"a", "folder/a", false}, {"a", "none", false}, {"none", "a", false},
+		{"none", "nothing", false}, {"folder", "a", false},
+		{os.DevNull, os.DevNull, false},
+	} {
+		if got := samePath(c.a, c.b); got != c.same {
+			t.Errorf("%s and %s are one: %t, want %t", c.a, c.b, got, c.same)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -367,8 +368,8 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// TestCompareTraces: one file is not held to itself, nor what two networks drove, and traces of
-// another simulator are compared by their own schema.
+// TestCompareTraces: one file is not held to itself, by whichever name, nor what two networks
+// drove, and traces of another simulator are compared by their own schema.
 func TestCompareTraces(t *testing.T) {
 	sim := &toy{name: "toy"}
 	of := func(model string) *trace.File {
@@ -386,12 +387,26 @@ func TestCompareTraces(t *testing.T) {
 		return f
 	}
 	one, same, other, unknown := of("a"), of("a"), of("b"), of("")
+	elsewhere := func(link func(file, name string) error) *trace.File {
+		name := t.TempDir() + "/link.trace"
+		if err := link(one.Name, name); err != nil {
+			t.Fatal(err)
+		}
+		f, err := trace.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
 	for _, c := range []struct {
 		want, got *trace.File
 		refused   string
 	}{
 		{one, same, ""}, {one, unknown, ""}, {unknown, one, ""},
 		{one, one, "are one file: nothing would be proved"},
+		{one, elsewhere(os.Link), "are one file: nothing would be proved"},
+		{one, elsewhere(os.Symlink), "are one file: nothing would be proved"},
 		{one, other, "is of the network a, "},
 	} {
 		r, err := CompareTraces(t.Context(), c.want, c.got, parity.CompareOptions{})
