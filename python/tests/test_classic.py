@@ -621,12 +621,16 @@ def test_snapshots(name, seed):
     with pytest.raises(ValueError, match="zip"):
         classic.Snapshot.from_bytes(snapshot.to_bytes()[:-30])
     single = gymnasium.make(f"lockstep/{name}").unwrapped
-    single.reset(seed=seed)
-    at = single.snapshot()
+    first, _ = single.reset(seed=seed)
+    at, was = single.snapshot(), first.copy()
     step = single.step(single.action_space.sample())
-    single.restore(at)
+    stepped = step[0].copy()
+    back = single.restore(at)
     assert single.snapshot().to_bytes() == at.to_bytes()
-    assert step is not None
+    single.step(single.action_space.sample())  # writes to nothing that was handed out
+    assert equal(first, was)
+    assert equal(step[0], stepped)
+    assert equal(back, was)
 
 
 def test_forks_are_made_with_every_option():

@@ -131,6 +131,7 @@ def test_profiles(sim, monkeypatch, capsys):
         "long_call",
         lambda name, *a, **k: answer if name == "installed" else call(name, *a, **k),
     )
+    warnings.filterwarnings("error", message="two profiles")
     lockstep.TinyPhysicsModel(sim.model, debug=True, profile=sim.profile)
     assert (
         capsys.readouterr().out

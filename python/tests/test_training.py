@@ -187,8 +187,10 @@ def test_bad_input(sim, short_routes, network, tmp_path):
         with pytest.raises(kind) as caught:
             sim.collect(policy, short_routes)
         assert "\n" not in str(caught.value)
-    with pytest.raises(ValueError, match="samples"):
-        sim.collect(network, short_routes, samples=-1)
+    for given in ({"samples": -1}, {"samples": 1, "seed": -1}, {"samples": 1, "seed": 2**64}):
+        said = f"samples={given['samples']}, seed={given.get('seed', 0)}: want 0 or more, and 0 to"
+        with pytest.raises(ValueError, match=rf"^{said} 2\*\*64-1$"):
+            sim.collect(network, short_routes, **given)
     with pytest.raises(ValueError, match="policy: 2 of them, want one"):
         sim.collect([network, network], short_routes)
     none = sim.collect(network, short_routes[:0])
