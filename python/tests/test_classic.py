@@ -339,6 +339,10 @@ def test_what_is_registered(name):
     assert ours.metadata == theirs.metadata
     for field in ("reward_threshold", "max_episode_steps", "nondeterministic", "order_enforce"):
         assert getattr(ours.spec, field) == getattr(theirs.spec, field), field
+    if name == "CartPole-v1":  # which Gymnasium has as a vector of its own, too
+        shared = gymnasium.spec("lockstep/CartPoleVectorEnv-v1")
+        assert shared.reward_threshold == theirs.spec.reward_threshold
+        assert shared.max_episode_steps == theirs.spec.max_episode_steps
     envs = gymnasium.make_vec(f"lockstep/{name}", num_envs=2)
     single = SyncVectorEnv([lambda: gymnasium.make(name)] * 2)
     assert envs.metadata == single.metadata | {"render_modes": ["rgb_array"]}

@@ -288,10 +288,19 @@ def test_plots(sim, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     model = tinyphysics.TinyPhysicsModel(sim.model)
     tinyphysics.TinyPhysicsSimulator(model, "data/short.csv", patches.Steer(), debug=True).rollout()
-    assert [ax.get_title() for ax in pyplot.gcf().axes] == [
-        f"{title} | Step: 120"
-        for title in ("Lateral Acceleration", "Action", "Lateral Accel due to Road Roll", "v_ego")
+    acceleration, roll = "Lateral Acceleration", "Lateral Accel due to Road Roll"
+    drawn = [
+        (acceleration, acceleration, ["Target lataccel", "Current lataccel"]),
+        ("Action", "Action", ["Action"]),
+        (roll, roll, ["Roll Lateral Acceleration"]),
+        ("v_ego", "v_ego", ["v_ego"]),
     ]
+    for ax, (title, of, lines) in zip(pyplot.gcf().axes, drawn, strict=True):
+        assert ax.get_title() == f"{title} | Step: 120"
+        assert (ax.get_xlabel(), ax.get_ylabel()) == ("Step", of)
+        legend = [text.get_text() for text in ax.get_legend().get_texts()]
+        assert legend == [*lines, "Control Start"]
+        assert [len(line.get_xdata()) for line in ax.get_lines()[:-1]] == [120] * len(lines)
     assert capsys.readouterr().out.count("Step ") == 10
     pyplot.close("all")
 
