@@ -827,5 +827,7 @@ def test_bad_frames(sim):
     for one, another in [(1, "1"), ("a", "a.csv")]:  # which a file would have, too
         with pytest.raises(ValueError, match=f"routes of the same name: {one!r}, {another!r}"):
             sim.load({one: good, another: good})
-    with pytest.raises(ValueError, match="no column 'roll'"):
-        sim.load({"a": pytest.importorskip("pandas").DataFrame({"v_ego": [1.0]})})
+    files = pytest.importorskip("pandas").DataFrame(dict.fromkeys(_frames.IN_FILES, [0.1] * 120))
+    for missing in files:
+        with pytest.raises(ValueError, match=f"a: no column {missing!r}: want roll, vEgo, "):
+            sim.load({"a": files.drop(columns=missing)})

@@ -340,6 +340,7 @@ def test_the_jacobian_is_a_difference_of_single_forks(sim, short_routes):
         plain = {"action": 0.1, "roll": 0.1, "v": 0.5, "a": 0.1, "lataccel": 0.1}
         by = {name: snapshot.jacobian(actions, nudge=nudge) for name, nudge in
               [("", None), *((name, {name: 0.3}) for name in plain)]}  # fmt: skip
+        by["plain"] = snapshot.jacobian(actions, nudge=plain)  # what is documented
         for array, name in of.items():
             for given, answer in by.items():
                 want = again if given == name else by[""]
