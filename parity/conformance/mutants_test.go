@@ -653,6 +653,31 @@ var mutants = []mutant{
 		"failures", "does not name the route",
 	},
 	{
+		"costs of a job whose context has ended",
+		results(
+			func(_ []lockstep.Job, _ lockstep.Options, _ int, r lockstep.Result) lockstep.Result {
+				if errors.Is(r.Err, context.Canceled) {
+					r.Costs.Total = 1
+				}
+				return r
+			},
+		),
+		"cancel", "job 0 did not finish, and has costs or a trajectory",
+	},
+	{
+		"another trajectory where only costs are asked for",
+		results(
+			func(_ []lockstep.Job, opts lockstep.Options, _ int,
+				r lockstep.Result) lockstep.Result {
+				if opts.Shortcuts == lockstep.CostOnly && r.Trajectory != nil {
+					r.Trajectory.Lataccel[101]++
+				}
+				return r
+			},
+		),
+		"shortcuts", "job 0 of 2, route g00002[:102], controller pid: stage trajectory's lataccel",
+	},
+	{
 		"costs of a failed job",
 		results(
 			func(_ []lockstep.Job, _ lockstep.Options, _ int, r lockstep.Result) lockstep.Result {

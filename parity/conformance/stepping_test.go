@@ -35,6 +35,7 @@ type stepFault struct {
 	snapshot func(*lockstep.Snapshot)
 	restore  func(p lockstep.Stepper, ctx ctxt, s *lockstep.Snapshot) error
 	observe  func(p lockstep.Stepper, into []float32)
+	results  func(p lockstep.Stepper, all []lockstep.Result)
 	open     bool // Close does nothing
 	closing  func(error) error
 }
@@ -63,6 +64,14 @@ func (f *stepFault) Observe(ctx ctxt, into []float32) error {
 		f.observe(f.Stepper, into)
 	}
 	return err
+}
+
+func (f *stepFault) Results(ctx ctxt) ([]lockstep.Result, error) {
+	all, err := f.Stepper.Results(ctx)
+	if err == nil && f.results != nil {
+		f.results(f.Stepper, all)
+	}
+	return all, err
 }
 
 func (f *stepFault) Snapshot(ctx ctxt) (*lockstep.Snapshot, error) {
@@ -125,6 +134,29 @@ func TestStepMutants(t *testing.T) {
 				}
 			},
 		}},
+		{"takes fewer commands", "Step takes 3 commands for 4 rollouts",
+			stepFault{step: func(p lockstep.Stepper, ctx ctxt, commands,
+				lataccels []float64) error {
+				if len(commands) < len(lataccels) {
+					return nil
+				}
+				return p.Step(ctx, commands, lataccels)
+			}}},
+		{"forgets what another has cost when it goes on after a failure",
+			"job 1, taken back to before its observer failed: ", func() stepFault {
+				back := map[lockstep.Stepper]bool{}
+				return stepFault{
+					restore: func(p lockstep.Stepper, ctx ctxt, s *lockstep.Snapshot) error {
+						back[p] = p.Err(0) != nil
+						return p.Restore(ctx, s)
+					},
+					results: func(p lockstep.Stepper, all []lockstep.Result) {
+						if back[p] {
+							all[1].Costs.Total = 0
+						}
+					},
+				}
+			}()},
 		{"observations of what has ended",
 			"job 0, step 104: observation[6] (v ego) is 0.5, want 0", stepFault{
 				observe: func(p lockstep.Stepper, into []float32) {
