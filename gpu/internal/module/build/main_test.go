@@ -4,12 +4,17 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -66,6 +71,66 @@ func TestReport(t *testing.T) {
 	_, want, _ := strings.Cut(string(report), "\nMachine code")
 	if want == "" || got != want {
 		t.Errorf("report.txt has\n%s\nwant\n%s", want, got)
+	}
+}
+
+// TestPerformance: the table of registers and machine code in PERFORMANCE.md is report.txt's, but
+// for the shared memory, of which the report has nothing.
+func TestPerformance(t *testing.T) {
+	report, err := os.ReadFile("../report.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../../PERFORMANCE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "| kernel | routes of a block | registers |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	found := func(expression string) []string {
+		t.Helper()
+		m := regexp.MustCompile("(?m)^" + expression).FindStringSubmatch(string(report))
+		if m == nil {
+			t.Fatalf("report.txt has no line like %s", expression)
+		}
+		for i := range m { // from 1000 on with commas
+			m[i] = regexp.MustCompile(`^(\d+)(\d{3})$`).ReplaceAllString(m[i], "$1,$2")
+		}
+		return m
+	}
+	kernel, rows := "", 0
+	for _, line := range strings.Split(table, "\n")[2:] {
+		cells := strings.Split(strings.Trim(line, "|"), "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		if kernel = cmp.Or(cells[0], kernel); len(cells) != 8 {
+			t.Fatalf("a row of %d cells: %s", len(cells), line)
+		}
+		name := fmt.Sprintf("lockstep_%s_r%s", kernel, cells[1])
+		used := found(name + ` sm_90: Used (\d+) registers`)
+		spilled := found(name + ` sm_90: .* (\d+) bytes spill stores, (\d+) bytes spill loads`)
+		code := found(name + `: (\d+) instructions, .* \d+ instructions, (.* KB)$`)
+		most := found(name + `: .*\n  loop of (\d+): (\d+) FFMA (\(.* %\)),`)
+		least := math.MaxInt
+		loops := found(name + `: .*((?:\n  loop of .*)+)`)[1]
+		for _, m := range regexp.MustCompile(`used (\d+) later`).FindAllStringSubmatch(loops, -1) {
+			later, _ := strconv.Atoi(m[1])
+			least = min(least, later)
+		}
+		want := []string{
+			cells[0], cells[1], used[1], spilled[1] + " / " + spilled[2], cells[4],
+			code[1] + ", " + code[2], most[2] + " of " + most[1] + " " + most[3],
+			strconv.Itoa(least),
+		}
+		if !slices.Equal(cells, want) {
+			t.Errorf("%s: PERFORMANCE.md has %q, the report %q", name, cells, want)
+		}
+		rows++
+	}
+	if variants := strings.Count(string(report), " sm_90: Used "); rows != variants-1 {
+		t.Errorf("PERFORMANCE.md has %d kernels, the report %d beside lockstep_observe", rows,
+			variants-1)
 	}
 }
 
