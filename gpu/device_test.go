@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -261,8 +262,52 @@ func TestAbout(t *testing.T) {
 	}
 }
 
-// TestGivenBack: a simulator that is closed has closed its device, once.
+// TestEnded: each way in which a kernel ends a job is told in its words, with the number that it
+// gives.
+func TestEnded(t *testing.T) {
+	driven, nan := network(8), math.NaN()
+	for _, c := range []struct {
+		code   int64
+		value  float64
+		policy lockstep.Policy
+		want   string
+	}{
+		{0, 7, nil, "<nil>"}, {0, nan, driven, "<nil>"},
+		{1, nan, nil, "lataccel NaN has no token"},
+		{2, nan, nil, "probabilities contain NaN"}, {2, 0.5, nil, "probabilities do not sum to 1"},
+		{3, 5, nil, "the kernel has no policy of kind 5"},
+		{4, 65, driven, "observation[65] (target plan 9) is NaN"},
+		{4, 0, nil, lockstep.ObservationElement(0) + " is NaN"},
+		{5, 1, nil, "the kernel ended with code 5, which this program does not know"},
+		{-1, 1, nil, "the kernel ended with code -1, which this program does not know"},
+	} {
+		s := statusBlock{Code: c.code, Value: c.value, Step: 3}
+		if got := fmt.Sprint(s.err(c.policy)); got != c.want {
+			t.Errorf("code %d, value %v: %s, want %s", c.code, c.value, got, c.want)
+		}
+	}
+}
+
+// TestGivenBack: a simulator that is closed has closed its device, once, and one that cannot be
+// used is closed, too; memory of a run of which there is not all is given back.
 func TestGivenBack(t *testing.T) {
+	for n := range 8 { // what is asked of a device before it can be used
+		h := newHollow()
+		h.fails = n
+		s := onHollow(func() (driver.Device, error) { return h, nil })
+		if _, err := s.Info(); (err != nil) != (h.calls == n+1) || (err != nil) != (h.closed == 1) {
+			t.Errorf("call %d of %d fails: %v, closed %d times", n, h.calls, err, h.closed)
+		}
+	}
+	for n := range 3 {
+		h := newHollow()
+		h.fails = n
+		c := &connection{Ledger: &driver.Ledger{Device: h}}
+		if b, err := c.take(1000, 500); (err != nil) != (n < 2) || (err != nil) == (b != nil) ||
+			err != nil && len(h.taken) != 0 {
+			t.Errorf("call %d fails: %v, %v; %v is taken", n, b, err, h.taken)
+		}
+	}
 	h := newHollow()
 	s := onHollow(func() (driver.Device, error) { return h, nil })
 	if _, err := s.Info(); err != nil || h.closed != 0 {
