@@ -128,6 +128,7 @@ type hollow struct {
 	launched     []string       // of each launch: kernel, blocks, threads, shared memory, and jobs
 	rolled       launchBlock    // of the last launch of rollouts
 	observed     observingBlock // of the last one that observes
+	answer       []byte         // what downloads of as many bytes bring
 	closed       int
 	taken        map[driver.Pointer]int64 // bytes of what was allocated and is not released
 	piece        int64                    // the most bytes that there are in one piece, or 0
@@ -179,6 +180,9 @@ func (h *hollow) Symbol(string) (driver.Pointer, int64, error) {
 func (h *hollow) Download(to []byte, from driver.Pointer) error {
 	if from == 1 {
 		copy(to, viewBytes(goodLayout(7)))
+	}
+	if len(to) == len(h.answer) {
+		copy(to, h.answer)
 	}
 	return h.command()
 }
@@ -490,6 +494,38 @@ func TestObserveAgain(t *testing.T) {
 	}
 	if err := x.Close(); err != nil || len(h.taken) != 2 { // weights, and what runs take
 		t.Errorf("closed, %v is taken; %v", h.taken, err)
+	}
+}
+
+// TestNotANumber: wherever in an observation of training data there is no number, it is found, and
+// named with its rollout and step; the first of several is.
+func TestNotANumber(t *testing.T) {
+	const size, places = lockstep.ObservationSize, 3
+	h := newHollow()
+	s := onHollow(func() (driver.Device, error) { return h, nil })
+	var jobs []lockstep.Job
+	for i := range 2 {
+		jobs = append(jobs, lockstep.Job{Route: shorten(routes()[i], 106), Policy: network(8)})
+	}
+	e := &lockstep.Experience{
+		Jobs: jobs, Results: make([]lockstep.Result, 2),
+		Lataccel: make([]float64, 2*lockstep.ExperienceSteps),
+		Action:   make([]float64, 2*lockstep.ExperienceSteps),
+	}
+	at := []lockstep.Place{{Rollout: 1, Step: 2}, {Rollout: 0, Step: 5}, {Rollout: 1, Step: 4}}
+	for place, p := range at {
+		for _, k := range []int{0, 1, 100, size - 2, size - 1} {
+			numbers := make([]float32, places*size)
+			for i := place*size + k; i < len(numbers); i += 300 {
+				numbers[i] = float32(math.NaN())
+			}
+			h.answer = viewBytes(numbers)
+			err := s.Observe(e, at, make([]float32, places*size))
+			if want := fmt.Sprint(jobs[p.Rollout].Failed(lockstep.ControlStartIdx+p.Step,
+				notObserved(nil, k))); fmt.Sprint(err) != want {
+				t.Errorf("%v, want %s", err, want)
+			}
+		}
 	}
 }
 

@@ -792,7 +792,8 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
-// TestOneCandidate: of many rollouts that a snapshot has all go up, and one goes on from its own.
+// TestOneCandidate: of many rollouts that a snapshot has all go up, and one goes on from its own;
+// what goes on from one that has failed has failed, too, and nothing else has.
 func TestOneCandidate(t *testing.T) {
 	const rollouts, step = 12, 100
 	h := newHollow()
@@ -818,6 +819,19 @@ func TestOneCandidate(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
+	shot.Rollouts[3].Err = "out of fuel"
+	several, err := p.Fork(t.Context(), shot, []int{7, 3, 0, 3},
+		lockstep.Noise{Kind: lockstep.RouteNoise})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer several.Close()
+	for k := range 4 {
+		if failed := k%2 == 1; contains(several.Err(k), "out of fuel") != failed ||
+			several.Running(k) == failed {
+			t.Errorf("candidate %d: %v", k, several.Err(k))
+		}
+	}
 	if got := f.Lataccel(0); got != 7000+step-1 {
 		t.Errorf("it goes on from lataccel %v", got)
 	}
