@@ -113,7 +113,7 @@ const (
 )
 
 // interfaceVersion is kVersion of kernels/layout.cuh, lockstep_layout's first word.
-const interfaceVersion = 6
+const interfaceVersion = 7
 
 // variant is a kernel for blocks of so many routes.
 type variant struct{ routes, shared int }
@@ -136,7 +136,7 @@ type layout struct {
 // readLayout checks that a module's variable lockstep_layout describes what this
 // package has been written for.
 func readLayout(words []int64, weights int) (layout, error) {
-	const fixed = 12
+	const fixed = 14
 	if len(words) < 1 {
 		return layout{}, errors.New(
 			"the module's lockstep_layout is empty: build the kernels again with `make kernels`",
@@ -168,6 +168,8 @@ func readLayout(words []int64, weights int) (layout, error) {
 		{"Launch", int(unsafe.Sizeof(launchBlock{}))},
 		{"Actor", int(unsafe.Sizeof(actorBlock{}))},
 		{"Observing", int(unsafe.Sizeof(observingBlock{}))},
+		{"Seen", int(unsafe.Sizeof(seenBlock{}))},
+		{"Place", int(unsafe.Sizeof(placeBlock{}))},
 		{"weights", weights},
 	} {
 		if have := words[1+i]; have != int64(c.want) {

@@ -14,7 +14,7 @@ import (
 
 // TestStructs: what Go writes for the kernels and reads of them has the fields of launch.h, by
 // name, type and length, in their order. The sizes that a module tells are the same if fields
-// change places, and it tells none of Seen, Layer and Place.
+// change places.
 func TestStructs(t *testing.T) {
 	data, err := os.ReadFile("internal/kernels/launch.h")
 	if err != nil {

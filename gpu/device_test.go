@@ -21,7 +21,7 @@ import (
 func goodLayout(weights int64) []int64 {
 	return []int64{
 		interfaceVersion, 16, 8 * 20, 40, 24, 48 + 160 + 320 + 8192 + 8192 + 4096 + 8 + 8, 38 * 8,
-		8 * 69, 8 * 17, weights, 256, 2, 1, 1000, 2, 2000, 0, 0, 3, 2, 10, 3, 0, 0, 0, 0,
+		8 * 69, 8 * 17, 48, 16, weights, 256, 2, 1, 1000, 2, 2000, 0, 0, 3, 2, 10, 3, 0, 0, 0, 0,
 	}
 }
 
@@ -34,7 +34,7 @@ func TestLayout(t *testing.T) {
 		t.Fatalf("%+v, %v", l, err)
 	}
 	for i, want := range map[int]string{
-		0:  "kernels have interface version 14, this program wants 6: ",
+		0:  "kernels have interface version 15, this program wants 7: ",
 		1:  "Route",
 		2:  "Job",
 		3:  "Status",
@@ -43,10 +43,12 @@ func TestLayout(t *testing.T) {
 		6:  "Launch",
 		7:  "Actor",
 		8:  "Observing",
-		9:  "weights",
-		11: "too few",
-		18: "kinds",
-		23: "kinds",
+		9:  "Seen",
+		10: "Place",
+		11: "weights",
+		13: "too few",
+		20: "kinds",
+		25: "kinds",
 	} {
 		bad := slices.Clone(good)
 		bad[i] += 8
@@ -59,7 +61,7 @@ func TestLayout(t *testing.T) {
 		want := "too few"
 		if n == 0 {
 			want = "is empty"
-		} else if n >= 12+2*2 { // all but the kinds
+		} else if n >= 14+2*2 { // all but the kinds
 			want = "kinds"
 		}
 		if _, err := readLayout(good[:n], weights); !contains(err, want) {
@@ -67,13 +69,13 @@ func TestLayout(t *testing.T) {
 		}
 	}
 	none := slices.Clone(good)
-	none[11] = 1
-	if l, err := readLayout(slices.Delete(none, 14, 16), weights); err != nil ||
+	none[13] = 1
+	if l, err := readLayout(slices.Delete(none, 16, 18), weights); err != nil ||
 		!slices.Equal(l.variants, []variant{{1, 1000}}) {
 		t.Errorf("of one kernel: %+v, %v", l, err)
 	}
 	none = slices.Clone(good)
-	none[11] = 0
+	none[13] = 0
 	if _, err := readLayout(none, weights); !contains(err, "too few") {
 		t.Errorf("without kernels: %v", err)
 	}

@@ -163,7 +163,10 @@ __noinline__ __device__ void act(const Launch &launch, const Drive *drives, int6
   for (int r = 0; r < R; r++)
     act |=
         drives[r].running != 0 && step < drives[r].end && drives[r].actor != nullptr ? 1u << r : 0u;
-  if (act == 0) return;
+  if (act == 0) {
+    __syncthreads();  // who goes on writes what others still ask, running
+    return;
+  }
   const Thread t = this_thread();
 
   // What the first threads decide with is on its way while the network is computed.

@@ -7,7 +7,7 @@
 namespace lockstep {
 
 enum {
-  kVersion = 6,       // of launch.h, weights.h and the names of the kernels
+  kVersion = 7,       // of launch.h, weights.h and the names of the kernels
   kMaxThreads = 256,  // of a block; any multiple of 32 up to it
   kDrive = 120,       // bytes of rollout.cu's Drive
 #ifdef __CUDACC__

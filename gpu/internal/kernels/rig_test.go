@@ -172,7 +172,7 @@ func layout(t testing.TB, d driver.Device) []int64 {
 func shared(t testing.TB, d driver.Device, r int) int {
 	t.Helper()
 	l := layout(t, d)
-	for i := 12; i+1 < len(l); i += 2 {
+	for i := 14; i+1 < len(l); i += 2 {
 		if l[i] == int64(r) {
 			return int(l[i+1])
 		}
