@@ -374,7 +374,7 @@ func (e equivalent) onToken(line string) bool {
 	}
 	if !ok {
 		begins, ok = map[string]string{
-			arithmetic: `[-+*/]`, "SWAPPED_OPERANDS": `[-/]`,
+			arithmetic: `[-+*/]`, "SWAPPED_OPERANDS": `[-/]`, "REMOVED_BARRIER": `__sync`,
 			boundary: `[<>]`, negation: `[<>]|[=!]=`,
 		}[e.operator]
 	}
