@@ -367,7 +367,7 @@ func (e equivalent) onToken(line string) bool {
 		"SHARE_COPY":   `(np\.array|list|dict|[a-z_.]+\.copy)\(`,
 		field:          `[A-Za-z_.]+\(.*=`, // a call with an argument by name
 		"CONSTANT_NOT": `True|False`, "CONSTANT_DIGIT": `[0-9a-f]`,
-		"CONSTANT_PLUS": `[0-9]`, "CONSTANT_MINUS": `[0-9]`, field: `[a-zA-Z_.]+\(`,
+		"CONSTANT_PLUS": `[0-9]`, "CONSTANT_MINUS": `[0-9]`,
 	}[e.operator]
 	if !ok && filepath.Ext(e.file) == ".s" { // an instruction's name, or an operand
 		return !unicode.IsLetter(rune(line[max(0, column-2)]))
