@@ -10,6 +10,7 @@
 The stages are the schema's; doc.go is the format.
 """
 
+import contextlib
 import json
 import os
 import struct
@@ -135,9 +136,7 @@ class Writer:
 
     def discard(self):
         """Leave what was there before, and no trace."""
-        try:
+        with contextlib.suppress(OSError):  # of what is not kept
             self.file.close()
-        except OSError:
-            pass  # of what is not kept
         if self.part != self.path and os.path.exists(self.part):
             os.remove(self.part)
