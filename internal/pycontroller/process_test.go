@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -293,4 +294,156 @@ func TestProtocol(t *testing.T) {
 			}
 		})
 	}
+}
+
+// little is numbers of 4 bytes, as messages have them, and said a text behind its length.
+func little(x ...int) string {
+	var b []byte
+	for _, x := range x {
+		b = binary.LittleEndian.AppendUint32(b, uint32(x))
+	}
+	return string(b)
+}
+
+func said(text string) string { return little(len(text)) + text }
+
+// halfway are the routes of each of two processes, and one of them whose controller is not made.
+const halfway, unmade = 64, 6
+
+// ready is what a process answers that steers so many steps: to its source, to each route, to each
+// step.
+func ready(steps int) string {
+	nothing := little(0, 0)
+	all := said(nothing)
+	for i := range halfway {
+		if i == unmade {
+			all += said(little(1, i, 0) + said("too far") + said("line 3") + little(0))
+		} else {
+			all += said(nothing)
+		}
+	}
+	for k := range steps {
+		var steers string
+		for i := range halfway {
+			steers += string(appendFloats(nil, []float64{steered(k, i)}))
+		}
+		all += said(steers + nothing)
+	}
+	return all
+}
+
+func steered(k, i int) float64 { return float64(k) + float64(i%halfway)/halfway }
+
+// update is what the process of a half is told of a step; what routes have been shown moves on.
+func update(s *lockstep.BatchStep, routes []*lockstep.Route, shown []int, from int) string {
+	var running, counts, rows string
+	for i := from; i < from+halfway; i++ {
+		r, begin, end := routes[i], shown[i], shown[i]
+		if s.Running[i] && i%halfway != unmade {
+			begin = max(begin, s.Step)
+			end = max(begin, min(s.Step+lockstep.FuturePlanSteps, r.Len()))
+			running += "\x01"
+		} else {
+			running += "\x00"
+		}
+		counts += little(end - begin)
+		for j := begin; j < end; j++ {
+			rows += string(appendFloats(nil, []float64{
+				r.TargetLataccel[j], r.RollLataccel[j], r.VEgo[j], r.AEgo[j],
+			}))
+		}
+		shown[i] = end
+	}
+	current := string(appendFloats(nil, s.CurrentLataccel[from:from+halfway]))
+	return said("U" + little(s.Step) + running + current + counts + rows)
+}
+
+// recorded makes what stands for Python: it has all answers ready, and keeps what it is told.
+func recorded(t *testing.T, ready string) (dir string, controllers *Controllers) {
+	t.Helper()
+	dir = write(t, map[string]string{
+		"c.py": "x = 1\n", "ready": ready,
+		"python": "#!/bin/sh\ncat \"${0%/*}/ready\"\nexec cat >\"${0%/*}/sent.$$\"\n",
+	})
+	python := filepath.Join(dir, "python")
+	if err := os.Chmod(python, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	controllers, err := New(t.Context(), Options{
+		File: filepath.Join(dir, "c.py"), Python: python, Stderr: &buffer{}, Workers: 3,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir, controllers
+}
+
+// TestMessages: two processes that steer half of the routes each are told of these, of each step,
+// and of what its plans show and they have not been shown, byte by byte; of a route whose
+// controller could not be made, or that does not run, no more than that.
+func TestMessages(t *testing.T) {
+	routes, steps := testRoutes(2*halfway, 150), []int{20, 21, 40, 99, 109, 110}
+	dir, controllers := recorded(t, ready(len(steps)))
+	defer controllers.Close()
+	controller, err := controllers.Policy().New(routes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := said(string(controllers.given))
+	want := [2]string{source, source} // that each is told
+	for i := range routes {
+		want[i/halfway] += said("S" + little(i%halfway))
+	}
+	shown, s := make([]int, len(routes)), lockstep.NewBatchStep(len(routes))
+	for k, step := range steps {
+		s.Step = step
+		clear(s.Err)
+		for i, r := range routes {
+			s.Running[i] = step < r.Len() && (k > 0 || i%5 > 0) // some begin later
+			s.CurrentLataccel[i] = float64(step) - float64(i)/8
+		}
+		if err := controller.Update(s); err != nil {
+			t.Fatal(err)
+		}
+		for p := range want {
+			want[p] += update(s, routes, shown, p*halfway)
+		}
+		for i := range routes {
+			fails := s.Running[i] && i%halfway == unmade
+			if (s.Err[i] != nil) != fails || !fails && s.Steer[i] != steered(k, i) {
+				t.Errorf("step %d, route %d: %v, %v", step, i, s.Steer[i], s.Err[i])
+			}
+		}
+	}
+	clear(s.Running) // nobody is asked
+	if err := controller.Update(s); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(controller.Close(), controllers.Close()); err != nil {
+		t.Fatal(err)
+	}
+	told := sent(t, dir)
+	for p := range want {
+		if !told[want[p]] || len(told) != len(want) {
+			t.Errorf("of %d processes none is told what that of half %d is to be", len(told), p)
+		}
+	}
+}
+
+// sent is what each process was told.
+func sent(t *testing.T, dir string) map[string]bool {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join(dir, "sent.*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]bool{}
+	for _, file := range all {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told[string(text)] = true
+	}
+	return told
 }
