@@ -2,13 +2,14 @@ package f32
 
 import (
 	"math"
+	"math/bits"
 	"testing"
 )
 
 // TestOneRow: one row is as long as the context, whatever the distance to a next one would be.
 func TestOneRow(t *testing.T) {
 	for _, set := range Available() {
-		for _, stride := range []int{0, 1, Context - 1} {
+		for _, stride := range []int{0, 1, Context - 1, 1 << (bits.UintSize - 2)} {
 			for name, run := range map[string]func(s []float32, rows, stride, first int){
 				"Softmax512": set.Softmax512,
 				"Softmax256": set.Softmax256,

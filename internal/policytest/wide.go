@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -141,6 +142,31 @@ func shaped() (all []*lockstep.Network) {
 	return all
 }
 
+// faint is a network whose outputs are zeros of both signs: what is added to -0 is -0, and takes one
+// whole chain, of which the sum is too small for a number.
+func faint() *lockstep.Network {
+	const inputs = lockstep.SumPanel
+	first := lockstep.Layer{
+		Inputs: 1, Outputs: inputs, Weights: make([]float32, inputs),
+		Bias: slices.Repeat([]float32{0.25}, inputs),
+	}
+	last := lockstep.Layer{
+		Inputs: inputs, Outputs: lockstep.ActorSize,
+		Weights: make([]float32, inputs*lockstep.ActorSize),
+		Bias:    slices.Repeat([]float32{float32(math.Copysign(0, -1))}, lockstep.ActorSize),
+	}
+	last.Weights[inputs-1] = -math.SmallestNonzeroFloat32
+	last.Weights[2*inputs-1] = math.SmallestNonzeroFloat32
+	n, err := lockstep.NewSeeing(
+		[]lockstep.Seen{{Of: lockstep.SourceSpeed, Unit: 1}}, []lockstep.Layer{first, last},
+		lockstep.DefaultScale,
+	)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
 // HoldWide holds products of networks, (rows, inputs) to (rows, 2), to the plain rule.
 func HoldWide(t *testing.T, forward func(n *lockstep.Network, x []float32) []float32) {
 	t.Helper()
@@ -149,6 +175,7 @@ func HoldWide(t *testing.T, forward func(n *lockstep.Network, x []float32) []flo
 	for seed := range uint64(6) {
 		networks = append(networks, Declared(seed))
 	}
+	networks = append(networks, faint())
 	for k, n := range networks {
 		rows := 1 + r.IntN(4)
 		x := make([]float32, rows*n.Inputs())

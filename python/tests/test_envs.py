@@ -277,6 +277,24 @@ def test_own_observations(short_routes):
         lockstep.Env(short_routes, obs=lambda *_: np.zeros(7), observation_space=space).reset()
 
 
+def test_rollouts_are_closed_with_their_episodes(short_routes):
+    """Also where a function that observes has kept them: they hold the engine's memory."""
+    space, kept = Box(-np.inf, np.inf, (1,), np.float32), []
+
+    def observe(rollouts, _):
+        kept.append(rollouts)
+        return rollouts.lataccel[:, np.newaxis]
+
+    for make in (lockstep.Env, lambda *a, **k: lockstep.VectorEnv(2, *a, **k)):
+        kept.clear()
+        env = make(short_routes, obs=observe, observation_space=space)
+        for seed in range(2):
+            env.reset(seed=seed)
+        assert ["closed" in repr(r) for r in kept] == [True, False]
+        env.close()
+        assert all("closed" in repr(r) for r in kept)
+
+
 def test_copies(short_routes):
     for own in (True, False):
         envs = lockstep.VectorEnv(2, short_routes, copy=own)

@@ -1,5 +1,6 @@
 """Runs in parts: plans, shards and merging, from Python and as tasks of Ray."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -41,6 +42,7 @@ def test_merge(tmp_path, data, serial):
         folder = tmp_path / str(count)
         plan = make(folder, data, count)
         assert (plan.rollouts, plan.shards) == (18, count)
+        assert json.loads((folder / "inputs.json").read_text())["limit"] == -1  # all of them
         assert make(folder, data, count) == plan
         assert shards.merge(folder).missing == list(range(count))
         for index in reversed(range(count)):
@@ -51,6 +53,14 @@ def test_merge(tmp_path, data, serial):
         assert merged.result.controllers == serial.controllers
         hashes.add(merged.sha256)
     assert len(hashes) == 1
+
+
+def test_what_is_not_said_of_shards():
+    """Then none are missing or wrong, and no two objects share a list."""
+    some, others = shards.Merged(2), shards.Merged(2)
+    some.missing.append(0)
+    some.wrong.append("a file")
+    assert (others.missing, others.wrong, others.sha256) == ([], [], "")
 
 
 def test_merge_of_failures(sim, tmp_path, data):

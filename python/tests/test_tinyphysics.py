@@ -156,6 +156,20 @@ def test_arithmetic(sim):
         assert pins.arithmetic is None
 
 
+def test_seed_where_md5_is_no_security(sim, tmp_path, monkeypatch):
+    """Some machines refuse MD5, but to whoever says that security is not what it is for."""
+
+    def refuse(data, usedforsecurity=True):
+        assert not usedforsecurity
+        return hashlib.md5(data, usedforsecurity=usedforsecurity)
+
+    monkeypatch.setattr(tinyphysics, "md5", refuse)
+    file = tmp_path / "short.csv"
+    write_short_route(sim, file)
+    model = lockstep.TinyPhysicsModel(sim.model, debug=False)
+    lockstep.TinyPhysicsSimulator(model, str(file), patches.Steer(), debug=False)
+
+
 def test_single_predictions(sim, routes):
     """The model alone, asked in any order, and NumPy's generator moves as in the program."""
     model = lockstep.TinyPhysicsModel(sim.model, debug=False)
