@@ -142,8 +142,8 @@ func shaped() (all []*lockstep.Network) {
 	return all
 }
 
-// faint is a network whose outputs are zeros of both signs: what is added to -0 is -0, and takes one
-// whole chain, of which the sum is too small for a number.
+// faint is a network whose outputs are zeros of both signs: to a bias of -0 one whole chain is
+// added, whose sum is too small for a number and keeps its sign.
 func faint() *lockstep.Network {
 	const inputs = lockstep.SumPanel
 	first := lockstep.Layer{
