@@ -10,13 +10,23 @@ import (
 )
 
 // A closable controller of a batch counts how often it is closed.
-type closable struct{ closed int }
+type closable struct {
+	update func() error // what comes of a step, where it is not nil
+	closed int
+}
 
-func (*closable) Update(*lockstep.BatchStep) error { return nil }
-func (c *closable) Close() error                   { c.closed++; return nil }
+func (c *closable) Update(*lockstep.BatchStep) error {
+	if c.update == nil {
+		return nil
+	}
+	return c.update()
+}
+
+func (c *closable) Close() error { c.closed++; return nil }
 
 // TestEndsWhatItMade: a controller of a batch that was made is closed once, whatever comes of the
-// call that made it: any policy may fail to make its own, in any way, before it or behind it.
+// call that made it: any policy may fail to make its own, or in a step, in any way, before it or
+// behind it.
 func TestEndsWhatItMade(t *testing.T) {
 	no := errors.New("no controller")
 	ways := map[string]func() (lockstep.BatchController, error){
@@ -27,6 +37,12 @@ func TestEndsWhatItMade(t *testing.T) {
 		},
 		"an error": func() (lockstep.BatchController, error) { return nil, no },
 		"a panic":  func() (lockstep.BatchController, error) { panic(no) },
+
+		"an error in a step": nil, "a panic in a step": nil,
+	}
+	updates := map[string]func() error{
+		"an error in a step": func() error { return no },
+		"a panic in a step":  func() error { panic(no) },
 	}
 	const batches = 3
 	for _, e := range Checked() {
@@ -48,6 +64,9 @@ func TestEndsWhatItMade(t *testing.T) {
 								return fails()
 							}
 							c := &closable{}
+							if i == at {
+								c.update = updates[way]
+							}
 							made = append(made, c)
 							return c, nil
 						}
