@@ -301,7 +301,11 @@ def test_plots(sim, tmp_path, monkeypatch, capsys):
     write_short_route(sim, tmp_path / "data" / "short.csv")
     monkeypatch.chdir(tmp_path)
     model = tinyphysics.TinyPhysicsModel(sim.model)
+    calls = []
+    for name in ("ion", "pause", "ioff", "show"):
+        monkeypatch.setattr(pyplot, name, lambda *_, name=name: calls.append(name))
     tinyphysics.TinyPhysicsSimulator(model, "data/short.csv", patches.Steer(), debug=True).rollout()
+    assert calls == ["ion", *["pause"] * 10, "ioff", "show"]
     acceleration, roll = "Lateral Acceleration", "Lateral Accel due to Road Roll"
     drawn = [
         (acceleration, acceleration, ["Target lataccel", "Current lataccel"]),
