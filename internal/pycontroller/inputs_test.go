@@ -132,6 +132,6 @@ func TestSourceHash(t *testing.T) {
 	add("a beside c", "a.py", map[string]string{"a.py": "x = 1\n", "c.py": "y = 2\n"}, "")
 	add("a beside another b", "a.py", map[string]string{"a.py": "x = 1\n", "b.py": "y = 3\n"}, "")
 	add("a elsewhere", "a.py", map[string]string{
-		"a.py": "x = 1\n", "b.py": "y = 2\n", "b.txt": "", filepath.Join("d", "e.py"): "",
+		"0.txt": "", "a.py": "x = 1\n", "b.py": "y = 2\n", filepath.Join("d", "e.py"): "",
 	}, "a")
 }
