@@ -328,7 +328,11 @@ def test_tables(short_routes, tmp_path):
     ]
     assert frame["jerk_cost"].to_numpy().tobytes() == costs[:, :, 1].tobytes()
     pytest.importorskip("matplotlib")
-    lines = result.plot().axes[0].lines
+    axes = result.plot().axes[0]
+    named = axes.get_xlabel(), axes.get_ylabel(), axes.get_yscale()
+    assert named == ("% of the routes", "total cost, at most", "log")
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a", "b"]
+    lines = axes.lines
     drawn = [(line.get_label(), line.get_xdata(), line.get_ydata()) for line in lines]
     assert [(label, x.tolist(), y.tolist()) for label, x, y in drawn] == [
         ("a", [50, 100], costs[0, :, 2].tolist()),
