@@ -105,7 +105,6 @@ type network struct {
 	*weights
 	kernels    *f32.Kernels
 	arithmetic f32.Arithmetic
-	capacity   int // sequences
 	group      int // sequences that a layer computes together
 
 	states []float32 // (capacity, 20, 4), the input
@@ -137,7 +136,7 @@ func newNetwork(
 ) *network {
 	n := &network{
 		weights: w, kernels: kernels, arithmetic: kernels.For(profile),
-		capacity: capacity, group: min(group, capacity),
+		group: min(group, capacity),
 	}
 	rows := positions * n.group
 	for _, b := range []struct {

@@ -5,13 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"lockstep"
 )
 
 // A closable controller of a batch counts how often it is closed.
 type closable struct {
-	update func() error // what comes of a step, where it is not nil
+	update func() error  // what comes of a step, where it is not nil
+	takes  time.Duration // to close: who made it must wait
 	closed int
 }
 
@@ -22,11 +24,15 @@ func (c *closable) Update(*lockstep.BatchStep) error {
 	return c.update()
 }
 
-func (c *closable) Close() error { c.closed++; return nil }
+func (c *closable) Close() error {
+	time.Sleep(c.takes)
+	c.closed++
+	return nil
+}
 
-// TestEndsWhatItMade: a controller of a batch that was made is closed once, whatever comes of the
-// call that made it: any policy may fail to make its own, or in a step, in any way, before it or
-// behind it.
+// TestEndsWhatItMade: a controller of a batch that was made is closed once, before the call that
+// made it returns, whatever comes of it: any policy may fail to make its own, or in a step, in any
+// way, before it or behind it.
 func TestEndsWhatItMade(t *testing.T) {
 	no := errors.New("no controller")
 	ways := map[string]func() (lockstep.BatchController, error){
@@ -66,6 +72,9 @@ func TestEndsWhatItMade(t *testing.T) {
 							c := &closable{}
 							if i == at {
 								c.update = updates[way]
+							}
+							if way == "none is nil" {
+								c.takes = 2 * time.Millisecond
 							}
 							made = append(made, c)
 							return c, nil

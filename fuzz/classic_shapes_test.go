@@ -58,6 +58,44 @@ func TestClassicShapes(t *testing.T) {
 	})
 }
 
+// TestClassicZeros: a network makes 0 of -0 between its layers, and its action's zero has the sign
+// that it has in the reference, which a pendulum shows that hangs at -0.
+func TestClassicZeros(t *testing.T) {
+	minus := float32(math.Copysign(0, -1))
+	task, err := classic.Make("Pendulum-v1", 9, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	network := &classic.Perceptron{Layers: []classic.Layer{
+		{Weights: []float32{minus, 0, 0}, Bias: []float32{minus}}, // -0 of what it sees: 1, -0, -0
+		{Weights: []float32{-1}, Bias: []float32{minus}},
+	}}
+	var want ran
+	for i, e := range classicEngines(t) {
+		v := begun(t, e, task, classic.Reset{Seed: 1})
+		put(t, v, func(s *classic.Snapshot) {
+			for k := range s.States {
+				s.States[k] = float64(minus)
+			}
+			for k := range s.Observations {
+				s.Observations[k] = minus
+			}
+			for k := range task.Num {
+				s.Observations[k] = 1
+			}
+		})
+		got := runOnce(t, v, task, classic.Policy{Network: network})
+		if i == 0 {
+			want = got
+			if at := want.end.States[0]; at != 0 || !math.Signbit(at) {
+				t.Fatalf("the reference's pendulum is at %v, want -0: it does not show the sign", at)
+			}
+			continue
+		}
+		compareRuns(t, e.Name(), got, want)
+	}
+}
+
 // eachClassic holds what an engine makes of a number of environments of each kind to what the
 // reference, which is the first, does: a pole in each mode, others in one.
 func eachClassic(

@@ -299,7 +299,7 @@ func TestWorkers(t *testing.T) {
 }
 
 // TestCounted: where there is no limit, what is counted of an episode is taken back before 32 bits
-// end, in every block, and the episode goes on.
+// end, in every block, and the episode goes on; after a restore, too.
 func TestCounted(t *testing.T) {
 	const num = blockSize + 3
 	task, err := classic.Make("Pendulum-v1", num, nil)
@@ -315,6 +315,22 @@ func TestCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := made.(*vector)
+	room := func(largest int32) {
+		t.Helper()
+		if got := v.uncounted + int(largest); got != math.MaxInt32-1 {
+			t.Errorf("a count of %d may come to %d, want %d", largest, got, math.MaxInt32-1)
+		}
+	}
+	room(0)
+	s, err := v.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Elapsed[1] = classic.MostSteps
+	if err := v.Restore(s); err != nil {
+		t.Fatal(err)
+	}
+	room(classic.MostSteps)
 	for _, b := range v.blocks {
 		for i := range b.steps {
 			b.steps[i] = math.MaxInt32 - 2 // the limit is the largest

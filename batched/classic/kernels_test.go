@@ -483,6 +483,41 @@ func TestGuards(t *testing.T) {
 	}
 }
 
+// TestLengths: columns that are too short for the assembly, or no whole vectors, are refused before
+// a byte is written.
+func TestLengths(t *testing.T) {
+	for _, k := range require(t) {
+		calls := map[string]func(n, a, b int){
+			"sincos": func(n, a, b int) {
+				k.sincos(make([]float64, n), make([]float64, a), make([]float64, b))
+			},
+			"square": func(n, a, b int) {
+				k.square(make([]float64, n), make([]float64, a), make([]bool, b))
+			},
+		}
+		if k.name == "avx512" {
+			calls["normal"] = func(n, a, b int) {
+				k.normal(make([]float64, n), make([]float64, min(a, b)))
+			}
+		}
+		for name, call := range calls {
+			for lengths, refused := range map[[3]int]bool{
+				{16, 16, 16}: false, {8, 16, 24}: false, {0, 0, 0}: false,
+				{12, 16, 16}: true, {16, 8, 16}: true, {16, 16, 8}: true, {16, 15, 16}: true,
+			} {
+				func() {
+					defer func() {
+						if got := recover() != nil; got != refused {
+							t.Errorf("%s: %s of %d: refused is %v", k.name, name, lengths, got)
+						}
+					}()
+					call(lengths[0], lengths[1], lengths[2])
+				}()
+			}
+		}
+	}
+}
+
 // TestNaN: of a state or a force that is NaN assembly makes what the Go functions make, in the
 // lanes beside it, too: NaN is neither below a bound nor above it. But for CartPole no task comes
 // to one.

@@ -32,7 +32,7 @@ func (e Batched) Make(t classic.Task) (classic.Vector, error) {
 	if k == nil {
 		k = best
 	}
-	v := &vector{task: t, workers: e.Workers, uncounted: math.MaxInt32 - 1}
+	v := &vector{task: t, workers: e.Workers, uncounted: uncountedFrom(0)}
 	if v.workers < 1 {
 		v.workers = runtime.GOMAXPROCS(0)
 	}
@@ -162,11 +162,14 @@ func (v *vector) StepRows(actions classic.Actions, t *classic.Transition, rows [
 	return nil
 }
 
+// uncountedFrom is for how many steps no count comes to the largest int32, where the largest is this.
+func uncountedFrom(count int32) int { return math.MaxInt32 - 1 - int(count) }
+
 // count takes back what is counted beyond classic.MostSteps, if within so many steps a count could
 // come to the largest int32: that is the limit where there is none.
 func (v *vector) count(steps int) {
 	if v.uncounted < steps {
-		v.uncounted = math.MaxInt32 - 1 - classic.MostSteps
+		v.uncounted = uncountedFrom(classic.MostSteps)
 		for _, b := range v.blocks {
 			for i, n := range b.steps {
 				b.steps[i] = min(n, classic.MostSteps)
@@ -410,7 +413,7 @@ func (v *vector) Restore(s *classic.Snapshot) error {
 	if err := v.task.CheckReady(v.seeded, nil); err != nil {
 		return err
 	}
-	v.steps, v.uncounted = s.Steps, math.MaxInt32-1-int(slices.Max(s.Elapsed))
+	v.steps, v.uncounted = s.Steps, uncountedFrom(slices.Max(s.Elapsed))
 	load := func(n, i int) generator {
 		return generator{
 			s.Generators[i], s.Generators[n+i], s.Generators[2*n+i], s.Generators[3*n+i],

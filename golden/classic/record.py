@@ -214,6 +214,9 @@ ANGLES = """
     0x1.5b522129badaep+618
 """
 
+# Quarters of a turn beside which sines and cosines of a float32 are recorded.
+QUARTERS = (1, 2, 3, 4, 5, 8, 64, 1000, 45000)
+
 # Numbers of which the same is true of a square.
 SQUARED = """
     0x1.5e80e9222d264p+294 0x1.248c79bab2deep-507 0x1.e070f8f1fa823p-512 0x1.727c3e16be216p-325
@@ -275,6 +278,14 @@ def lists() -> dict[str, list[list[str]]]:
         s = np.float32(random.uniform(-1, 1) * (0.1 if i % 2 else 100))
         found["sin32"].append([float(s).hex(), float(np.sin(s)).hex()])
         found["cos32"].append([float(s).hex(), float(np.cos(s)).hex()])
+    for turns in QUARTERS:
+        for steps in (-1, 0, 1, 2):  # beside the quarter of a turn, where all parts of π/2 show
+            s = np.float32(turns * math.pi / 2)
+            for _ in range(abs(steps)):
+                s = np.nextafter(s, np.float32(math.inf if steps > 0 else 0))
+            for x in s, -s:
+                found["sin32"].append([float(x).hex(), float(np.sin(x)).hex()])
+                found["cos32"].append([float(x).hex(), float(np.cos(x)).hex()])
     beyond = 105414336.0
     random = np.random.default_rng(2)
     for i in range(200):

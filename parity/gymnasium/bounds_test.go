@@ -209,7 +209,8 @@ func holdWall(t *testing.T, engine classic.Maker, name string, old bool, elapsed
 }
 
 // TestGoal: a mountain car that is there has ended if it is as fast as the goal asks, after its
-// speed has been bounded: at goals on both sides of the bound, to the next float64 and float32.
+// speed has been bounded: at goals on both sides of the bound, to the next float64 and float32, and
+// at the speeds that the cars come to.
 func TestGoal(t *testing.T) {
 	const bound = 0.07
 	goals := []float64{0, 0.06, bound, 0.0702, 0.1, -bound, -0.0702, -1}
@@ -222,8 +223,9 @@ func TestGoal(t *testing.T) {
 	each(t, "reference", func(t *testing.T, engine classic.Maker) {
 		eachCar(t, func(t *testing.T, name string, old bool, elapsed int32) {
 			ended, all := 0, 0
-			for _, goal := range goals {
-				some, of := holdGoal(t, engine, name, old, elapsed, goal)
+			_, _, speeds := holdGoal(t, engine, name, old, elapsed, 0)
+			for _, goal := range append(speeds, goals...) {
+				some, of, _ := holdGoal(t, engine, name, old, elapsed, goal)
 				ended, all = ended+some, all+of
 			}
 			if ended == 0 || ended == all {
@@ -235,9 +237,11 @@ func TestGoal(t *testing.T) {
 
 func holdGoal(
 	t *testing.T, engine classic.Maker, name string, old bool, elapsed int32, goal float64,
-) (ended, all int) {
+) (ended, all int, reached []float64) {
 	t.Helper()
-	speeds := []float64{0.0695, 0.07, 0.06, 0.0599, -0.0695, -0.07, 0, float64(float32(0.07))}
+	speeds := []float64{
+		0.0695, 0.07, 0.06, 0.0599, -0.0695, -0.07, -0.072, 0, float64(float32(0.07)),
+	}
 	options := map[string]string{"goal_velocity": strconv.FormatFloat(goal, 'g', -1, 64)}
 	task, err := classic.Make(name, len(speeds), options)
 	must(t, err)
@@ -255,7 +259,7 @@ func holdGoal(
 		s, err := v.Snapshot()
 		must(t, err)
 		for i, speed := range speeds {
-			s.States[i], s.States[task.Num+i], s.Elapsed[i] = 0.5, speed, elapsed
+			s.States[i], s.States[task.Num+i], s.Elapsed[i] = 0.55, speed, elapsed
 		}
 		must(t, v.Restore(s))
 		got := classic.NewTransition(task)
@@ -277,5 +281,5 @@ func holdGoal(
 			t.Errorf("goal %v: %v", goal, err)
 		}
 	}
-	return ended, all
+	return ended, all, want.States[task.Num:]
 }
