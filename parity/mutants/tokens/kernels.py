@@ -136,7 +136,8 @@ def mutants(file: str, text: str) -> list[common.Mutant]:
             if re.match(rf"\s*{TYPES}[^=]*$", line):
                 continue  # the size of an array
             for operator, sign in (("CONSTANT_PLUS", "+"), ("CONSTANT_MINUS", "-")):
-                new = f"({m[1]} {sign} MUTANT(KTH))"
+                # not 0.0 - MUTANT(KTH), of which g++ 12 makes -0 where the mutant is not chosen
+                new = f"(MUTANT(KTH) ? {m[1]} {sign} 1 : {m[1]})"
                 add(number, m.start(), operator, line[: m.start()] + new + line[m.end() :])
         for m in re.finditer(r"(?<=\w)\[([^\[\]]+)\]", hidden):
             if not re.match(rf"\s*{TYPES}[^=]*$", line):
