@@ -40,6 +40,14 @@ func HoldElementary(t *testing.T, exp, log, atanh2 func(float64) float64) {
 			hold("log", log, math.Log, x)
 		}
 	}
+	// Half-way between two powers of 2 the even one is taken: the last bit is another by the odd one.
+	for x, want := range map[float64]float64{
+		0x1.e7f9c1e980fa9p+01: 0x1.6a09e667f3bccp+05, 0x1.0076e6a42d3dep+06: 0x1.6a09e667f3bd9p+92,
+	} {
+		if got := exp(x); got != want {
+			t.Errorf("exp(%x) is %x, want %x", x, got, want)
+		}
+	}
 	// √2 itself is halved: one exponent down, its last bit is another here.
 	if got := log(0x1.6a09e667f3bcdp-20); got != -0x1.b0861a6c0f69cp+3 {
 		t.Errorf("log(2^-20·√2) is %x, want %x", got, -0x1.b0861a6c0f69cp+3)

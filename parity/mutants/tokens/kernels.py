@@ -41,7 +41,7 @@ template <class A, class B, class R> R other(A a, B b, R same, int to) {
       case 's': return b - a;
       case 'q': return b / a;
     }
-  } else if constexpr (std::is_pointer_v<A> && std::is_integral_v<B> && std::is_pointer_v<R>) {
+  } else if constexpr (std::is_pointer_v<A> && number<B> && std::is_pointer_v<R>) {
     return to == '-' ? a - b : a + b;
   }
   return same;
