@@ -31,8 +31,8 @@ func edgeRoute(t *testing.T, rows int) *lockstep.Route {
 }
 
 // TestPoliciesAtEdges: every kind of policy where few rollouts are: behind the last step that
-// costs, and after a row of the warm-up that is no ordinary number. Engines are held to the
-// first, the reference.
+// costs, after a row of the warm-up that is no ordinary number, and as slow as what is divided by
+// the square of the speed begins to be bounded. Engines are held to the first, the reference.
 func TestPoliciesAtEdges(t *testing.T) {
 	c := config(t)
 	long := edgeRoute(t, lockstep.CostEndIdx+3)
@@ -42,6 +42,10 @@ func TestPoliciesAtEdges(t *testing.T) {
 		from  int // the step that is gone to at once, or 0
 	}
 	edges := []edge{{"behind the last step that costs", long, lockstep.CostEndIdx - 1}}
+	slow := edgeRoute(t, lockstep.ControlStartIdx+6)
+	copy(slow.VEgo[lockstep.ControlStartIdx:],
+		[]float64{1.2, 1, math.Nextafter(1, 2), 0.9, 1.4, 0x1p-20})
+	edges = append(edges, edge{"slow", slow, 0})
 	for name, x := range map[string]float64{
 		"NaN": math.NaN(), "-Inf": math.Inf(-1), "-0": math.Copysign(0, -1),
 	} {
@@ -56,14 +60,15 @@ func TestPoliciesAtEdges(t *testing.T) {
 		}
 	}
 	want := map[string][]float64{}
-	for _, e := range Checked() {
+	reference := Reference().ForTest(t, c)
+	for _, at := range edges {
+		want[at.name] = drivenFrom(t, reference, at.route, at.from)
+	}
+	for _, e := range Others() {
 		t.Run(e.Name, func(t *testing.T) {
 			s := e.ForTest(t, c)
 			for _, at := range edges {
 				got := drivenFrom(t, s, at.route, at.from)
-				if want[at.name] == nil {
-					want[at.name] = got
-				}
 				if err := simtest.Same("lataccels and actions", got, want[at.name]); err != nil {
 					t.Errorf("%s: %v", at.name, err)
 				}

@@ -213,42 +213,54 @@ func TestForkAgain(t *testing.T) {
 	routes := policyRoutes(t, 2)
 	jobs := []lockstep.Job{{Route: routes[0]}, {Route: routes[1]}, {Route: routes[1]}}
 	jobs[2].Draws = lockstep.Draws(99, 200)
+	want := forkedAgain(t, Reference().ForTest(t, c), jobs)
+	for _, e := range Others() {
+		t.Run(e.Name, func(t *testing.T) {
+			got := forkedAgain(t, e.ForTest(t, c), jobs)
+			for what, lataccels := range want {
+				if err := simtest.Same("lataccels", got[what], lataccels); err != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+		})
+	}
+}
+
+// forkedAgain is what candidates of candidates come to, by the noises of both. Those with their own
+// noise come to what those do from which they come.
+func forkedAgain(
+	t *testing.T, s lockstep.Implementation, jobs []lockstep.Job,
+) map[string][]float64 {
+	t.Helper()
 	const at, steps = 104, 4
 	noises := []lockstep.Noise{
 		{Kind: lockstep.RouteNoise},
 		{Kind: lockstep.SeededNoise, Seeds: []uint32{7, 0, math.MaxUint32}},
 		{Kind: lockstep.ExpectedNoise},
 	}
-	want := map[string][]float64{}
-	for _, e := range Checked() {
-		t.Run(e.Name, func(t *testing.T) {
-			p := planner(t, e.ForTest(t, c), jobs, at)
-			for _, first := range noises {
-				f := fork(t, p, snap(t, p), []int{0, 1, 2}, first)
-				through(t, f, len(jobs), at+1)
-				shot := snap(t, f)
-				for _, second := range noises {
-					what := fmt.Sprintf("%s noise, then %s", first.Kind, second.Kind)
-					again := fork(t, f, shot, []int{2, 0, 1}, second)
-					got := through(t, again, len(jobs), at+steps)
-					if want[what] == nil {
-						want[what] = got
-					}
-					if err := simtest.Same("lataccels", got, want[what]); err != nil {
-						t.Errorf("%s: %v", what, err)
-					}
-				}
-				own := want[fmt.Sprintf("%s noise, then %s", first.Kind, lockstep.RouteNoise)]
-				for i, x := range through(t, f, len(jobs), at+steps) { // what they come from
-					k := (i%len(jobs) + 1) % len(jobs) // its place among its candidates
-					if y := own[i-i%len(jobs)+k]; x != y {
-						t.Errorf("%s noise: rollout %d comes to %v, its own candidate to %v",
-							first.Kind, i%len(jobs), x, y)
-					}
-				}
+	all := map[string][]float64{}
+	p := planner(t, s, jobs, at)
+	for _, first := range noises {
+		f := fork(t, p, snap(t, p), []int{0, 1, 2}, first)
+		through(t, f, len(jobs), at+1)
+		shot := snap(t, f)
+		what := func(second lockstep.NoiseKind) string {
+			return fmt.Sprintf("%s noise, then %s", first.Kind, second)
+		}
+		for _, second := range noises {
+			again := fork(t, f, shot, []int{2, 0, 1}, second)
+			all[what(second.Kind)] = through(t, again, len(jobs), at+steps)
+		}
+		own := all[what(lockstep.RouteNoise)]
+		for i, x := range through(t, f, len(jobs), at+steps) { // what they come from
+			k := (i%len(jobs) + 1) % len(jobs) // its place among its candidates
+			if y := own[i-i%len(jobs)+k]; x != y {
+				t.Errorf("%s noise: rollout %d comes to %v, its own candidate to %v",
+					first.Kind, i%len(jobs), x, y)
 			}
-		})
+		}
 	}
+	return all
 }
 
 // TestForkEnded: candidates of rollouts that have ended, some long before the snapshot, are where
