@@ -676,6 +676,31 @@ func TestTested(t *testing.T) {
 	}
 }
 
+// TestConcerned: the tests of every package that a change may concern are run, but for those that
+// other checks run; of documentation all.
+func TestConcerned(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for _, c := range []struct {
+		change verdict.Change
+		want   string // what is run, or why nothing is
+	}{
+		{verdict.Change{Packages: []string{".", "a", "b/c"}},
+			"go test -count=1 -skip=^(" + compared + "|" + sharp + ")$ ./. ./a ./b/c"},
+		{verdict.Change{Packages: []string{everyPackage}},
+			"go test -count=1 -skip=^(" + compared + "|" + sharp + ")$ ./..."},
+		{verdict.Change{Packages: []string{"docs"}, Documentation: true},
+			"go test -count=1 -skip=^$ ./docs"},
+		{verdict.Change{}, "no package's tests may be concerned"},
+	} {
+		g, k := &run{Config: Config{Root: t.TempDir()}, change: c.change}, verdict.Check{}
+		err := g.tests(ended, &k) // which has its words, and is not begun
+		if k.Command != c.want && (k.Command != "" || err == nil || err.Error() != c.want) {
+			t.Errorf("%+v: %q, %v, want %q", c.change, k.Command, err, c.want)
+		}
+	}
+}
+
 // TestSharp: the tests that find most faults are found wherever they are.
 func TestSharp(t *testing.T) {
 	packages, err := having(
@@ -784,6 +809,12 @@ func TestSample(t *testing.T) {
 	if got := sample(all, verdict.Change{}); len(got) != 0 {
 		t.Errorf("no change: %d faults", len(got))
 	}
+	for i, f := range all {
+		alone := verdict.Change{Everything: true, Engines: []string{f.Engine}}
+		if got := sample(all[i:i+1], alone); len(got) != 1 || got[0].Name != f.Name {
+			t.Errorf("%s, alone: %v", f.Name, got)
+		}
+	}
 }
 
 // TestBoth: what runs beside the others runs at the same time, and all are in order.
@@ -876,6 +907,7 @@ func TestTargetTests(t *testing.T) {
 			`want of assets: no model\n"}`
 		fail = `{"Action":"fail","Package":"lockstep/a","Test":"TestA"}`
 	)
+	b := func(line string) string { return strings.ReplaceAll(line, "/a", "/b") }
 	for name, c := range map[string]struct {
 		lines   []string
 		require []string
@@ -887,7 +919,12 @@ func TestTargetTests(t *testing.T) {
 			why: "none of its tests was run"},
 		"none in a second run": {lines: []string{start, pass, end, start, none, end},
 			outcome: verdict.Failed, why: "none of its tests was run"},
-		"another package": {lines: []string{strings.ReplaceAll(pass, "/a", "/b")},
+		"none in a third run": {
+			lines: []string{b(start), b(pass), b(end), b(start), b(pass), b(end), start, pass, end,
+				start, none, end},
+			outcome: verdict.Failed, why: "none of its tests was run",
+		},
+		"another package": {lines: []string{b(pass)},
 			outcome: verdict.Failed, why: "go test was not run in it"},
 		"nothing": {lines: nil, outcome: verdict.Failed, why: "go test was not run in it"},
 		"skipped without a want": {lines: []string{start, skip, end}, outcome: verdict.Failed,

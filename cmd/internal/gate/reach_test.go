@@ -2,6 +2,7 @@ package gate
 
 import (
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -72,7 +73,7 @@ func TestReached(t *testing.T) {
 	}
 }
 
-// TestReaders: what the table names is there.
+// TestReaders: what the table names is there, and a file of each line concerns its packages.
 func TestReaders(t *testing.T) {
 	root := filepath.Join("..", "..", "..")
 	g, err := imports(t.Context(), must(filepath.Abs(root)))
@@ -85,6 +86,16 @@ func TestReaders(t *testing.T) {
 			t.Error(err)
 		}
 		folders = append(folders, r.packages...)
+		file := path.Join(r.begin, "some"+r.end)
+		if info, err := os.Stat(filepath.Join(root, r.begin)); err == nil && !info.IsDir() {
+			file = r.begin
+		}
+		reached := g.reached([]string{file})
+		for _, folder := range r.packages {
+			if !slices.Contains(reached, folder) {
+				t.Errorf("%s concerns %v, and not %s", file, reached, folder)
+			}
+		}
 	}
 	for _, target := range targets {
 		for _, folder := range target.of {
@@ -148,6 +159,13 @@ func TestUntouched(t *testing.T) {
 			(got == "") != (c.why == "") {
 			t.Errorf("%s, for %v: %q, want %q", c.file, c.of, got, c.why)
 		}
+	}
+	root := moduleTree(t)
+	if !sameKernels(t.Context(), root, t.TempDir(), "base") {
+		t.Error("kernels that nobody has changed are others")
+	}
+	if sameKernels(t.Context(), root, t.TempDir(), "none") {
+		t.Error("kernels are those of a revision that there is not")
 	}
 }
 
