@@ -199,7 +199,12 @@ func TestApart(t *testing.T) {
 	cache := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", cache)
 	t.Setenv("HOME", cache)
-	compilers(t, `for a; do case "$last" in -o) echo made > "$a";; esac; last=$a; done`)
+	log := filepath.Join(cache, "log")
+	compilers(t, `for a; do
+  case "$last" in -o) echo made > "$a";; esac
+  case "$a" in -c) echo compiled >> `+log+`;; esac
+  last=$a
+done`)
 	text, err := os.ReadFile(os.Getenv("CXX"))
 	if err != nil {
 		t.Fatal(err)
@@ -234,6 +239,11 @@ func TestApart(t *testing.T) {
 		}
 		if seen[program] = c.name; objects() != c.objects {
 			t.Errorf("%s: %d objects are kept, want %d", c.name, objects(), c.objects)
+		}
+		if made, err := os.ReadFile(log); err != nil ||
+			strings.Count(string(made), "compiled") != c.objects {
+			t.Errorf("%s: %q, %v, want %d: what is kept is not compiled again", c.name, made, err,
+				c.objects)
 		}
 	}
 }
