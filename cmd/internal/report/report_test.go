@@ -507,6 +507,10 @@ func TestVerdict(t *testing.T) {
 			[]lockstep.Costs{costs(2, 0), costs(1, 0)}, []string{"does not beat", "over 2 routes"}},
 		"identical": {[]lockstep.Costs{costs(1, nan)}, []lockstep.Costs{costs(1, nan)},
 			[]string{"No difference", "bit for bit"}},
+		"another cost of the same total": {
+			[]lockstep.Costs{costs(1, 1e-20)}, []lockstep.Costs{costs(1, 0)},
+			[]string{"does not beat", "50.000 against 50.000"},
+		},
 		"zero": {[]lockstep.Costs{costs(1, 0)}, []lockstep.Costs{costs(0, 0)},
 			[]string{"does not beat", "50.000 against 0.000, over"}},
 		"NaN": {[]lockstep.Costs{costs(1, nan)}, []lockstep.Costs{costs(2, nan)},

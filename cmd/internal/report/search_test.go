@@ -1,10 +1,13 @@
 package report
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"lockstep"
 )
@@ -51,5 +54,44 @@ func TestSearchPage(t *testing.T) {
 	}
 	if s.Columns[0].Short() == s.Columns[1].Short() {
 		t.Errorf("both columns are headed %s", s.Columns[0].Short())
+	}
+}
+
+// TestSearchText: the table has a line for each route and of means, a column for each bound and
+// each policy, and below it says what each policy is.
+func TestSearchText(t *testing.T) {
+	s := &SearchReport{Routes: []string{"a", "b"}, Bounds: []Bound{
+		{"floor", []float64{0.5, 1}}, {"pid", []float64{40, 60}},
+	}}
+	for _, policy := range []lockstep.Policy{
+		lockstep.PID{P: 0.25}, lockstep.PIDFF{P: 0.25, I: 0.125, D: -0.5}, lockstep.PID{},
+	} {
+		n := float64(len(s.Columns))
+		if err := s.Add(policy, []lockstep.Result{
+			{Costs: lockstep.Costs{Total: 2 + n}}, {Costs: lockstep.Costs{Total: 8 + 16*n}},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got strings.Builder
+	if err := s.WriteText(&got); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(got.String(), "\n")
+	for i, line := range lines {
+		lines[i] = strings.Join(strings.Fields(line), " ")
+	}
+	short := make([]string, len(s.Columns))
+	want := []string{
+		"", "", "a 0.500 40.000 2.000 3.000 4.000", "b 1.000 60.000 8.000 24.000 40.000",
+		"mean 0.750 50.000 5.000 13.500 22.000", "geometric mean 4.000 8.485 12.649",
+	}
+	for i, c := range s.Columns {
+		short[i] = c.Short()
+		want = append(want, fmt.Sprintf("%s: %s; class: %s", c.Short(), c.Policy, c.Class))
+	}
+	want[1] = "route floor pid " + strings.Join(short, " ")
+	if d := cmp.Diff(append(want, ""), lines); d != "" {
+		t.Error(d)
 	}
 }
