@@ -809,6 +809,14 @@ func TestSample(t *testing.T) {
 	if got := sample(all, verdict.Change{}); len(got) != 0 {
 		t.Errorf("no change: %d faults", len(got))
 	}
+}
+
+// TestSampleAlone: none is left out, wherever the draw puts it.
+func TestSampleAlone(t *testing.T) {
+	all, err := mutants.All()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i, f := range all {
 		alone := verdict.Change{Everything: true, Engines: []string{f.Engine}}
 		if got := sample(all[i:i+1], alone); len(got) != 1 || got[0].Name != f.Name {
