@@ -119,6 +119,7 @@ func TestULPs(t *testing.T) {
 		{"infinities", ulps(-inf64, inf64), 2 * 0x7ff0000000000000},
 		{"float32 infinities", ulps(-inf32, inf32), 2 * 0x7f800000},
 		{"not a number", ulps(1, math.NaN()), 0},
+		{"not a number before", ulps(math.NaN(), 1), 0},
 		{"float32 not a number", ulps(float32(math.NaN()), 1), 0},
 		{"integers", ulps[int64](1, 9), 0},
 	} {

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -30,6 +31,8 @@ func TestLimits(t *testing.T) {
 	}
 	self := wide(MaxStages)
 	self.Stages[3].From = []Input{Same("s3")}
+	second := wide(MaxStages)
+	second.Stages[3].From = []Input{Same("s1"), Same("s5")}
 	for _, c := range []struct {
 		name   string
 		schema *Schema
@@ -37,6 +40,7 @@ func TestLimits(t *testing.T) {
 	}{
 		{"as many stages as there may be", wide(MaxStages), ""},
 		{"one too many", wide(MaxStages + 1), "33 stages, want 1 to 32"},
+		{"the second input of two", second, `stage "s3" is computed from "s5" of 0 steps before`},
 		{"a stage from itself", self, `stage "s3" is computed from "s3" of 0 steps before`},
 		{"an array of one", shaped(1), ""},
 		{"the largest array", shaped(maxArray), ""},
@@ -50,10 +54,19 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
-	a, b := wide(2), wide(2)
-	b.Stages[0].Type = "int8"
-	if err := Agree(a, b); err == nil || !strings.Contains(err.Error(), "stage s0 is uint8") {
-		t.Errorf("the first stage is another: %v", err)
+	a := wide(3)
+	for i, g := range a.Stages {
+		b := wide(3)
+		b.Stages[i].Type = "int8"
+		want := fmt.Sprintf("stage %s is uint8", g.Name)
+		if err := Agree(a, b); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("stage %d is another: %v, want %q", i, err, want)
+		}
+		b.Stages[i].Type = "bool"
+		want = fmt.Sprintf("stage %q: type", g.Name)
+		if err := b.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("stage %d is of no type: %v, want %q", i, err, want)
+		}
 	}
 	if all := wide(MaxStages); all.At(all.Warmup) != 1<<MaxStages-1 || all.Arrays() != 0 ||
 		!all.Set("s31").Has(31) {
@@ -76,10 +89,52 @@ func TestWarm(t *testing.T) {
 			t.Errorf("step %d has the stages %b, want %b; warm: %v", step, got, want, s.Warm(step))
 		}
 	}
+	if got := s.Required(); !slices.Equal(got, []string{"s0", "s2", "sum"}) {
+		t.Errorf("every rollout has %q", got)
+	}
+	s.Stages[3].Optional = false
+	if got := s.Required(); !slices.Equal(got, []string{"s0", "s2", "s3", "sum"}) {
+		t.Errorf("every rollout has %q, the last stage not being optional", got)
+	}
 	var d Digests
 	d.Append(s.NewStep())
 	if n := len(d.At(0).Data); n != len(s.Stages) {
 		t.Errorf("a step that was kept has %d places for arrays, want %d", n, len(s.Stages))
+	}
+}
+
+// TestPrintable: no name of a schema has what cannot be printed, wherever it stands.
+func TestPrintable(t *testing.T) {
+	places := map[string]*string{}
+	of := func() *Schema {
+		s := wide(3)
+		s.Key, s.Outcome.Elements = []string{"road", "seed"}, []string{"a", "b"}
+		places["schema"], places["outcome"] = &s.Name, &s.Outcome.Name
+		for i := range 2 {
+			places[fmt.Sprint("key ", i)] = &s.Key[i]
+			places[fmt.Sprint("number ", i, " of the outcome")] = &s.Outcome.Elements[i]
+		}
+		for i := range s.Stages {
+			g := &s.Stages[i]
+			g.Shape, g.Elements, g.From = []int{3}, []Element{{"x", 1}, {"y", 2}}, nil
+			places[fmt.Sprint("stage ", i)] = &g.Name
+			for k := range g.Elements {
+				places[fmt.Sprint("element ", k, " of stage ", i)] = &g.Elements[k].Name
+			}
+		}
+		s.Outcome.From = nil
+		return s
+	}
+	if err := of().Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for name := range places {
+		s := of()
+		*places[name] += "\a"
+		if err := s.Validate(); err == nil ||
+			!strings.Contains(err.Error(), "cannot be printed") {
+			t.Errorf("the name of %s: %v", name, err)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"reflect"
@@ -134,6 +135,20 @@ func TestRoll(t *testing.T) {
 		}
 		seen[h] = name
 	}
+	// All 64 bits of each number count, as Roll says in words.
+	wide := &Step{Index: 1 << 30, Has: 0b101, Bits: []uint64{1<<63 | 1, 2, 3<<40 | 3}}
+	for _, h := range []Hash{XXH64, SHA256, XXH3} {
+		var of []byte
+		for _, part := range []any{
+			uint64(7<<50 | 7), uint32(1 << 30), XXH64.Bytes([]byte("speed")), wide.Bits[0],
+			XXH64.Bytes([]byte("at")), wide.Bits[2],
+		} {
+			of, _ = binary.Append(of, binary.LittleEndian, part)
+		}
+		if got, want := view.Roll(h, 7<<50|7, wide), h.Bytes(of); got != want {
+			t.Errorf("%v: the rolling hash is %016x, by hand %016x", h, got, want)
+		}
+	}
 	// The same value of another stage is not the same.
 	a, b := view.NewStep(), view.NewStep()
 	a.Has, a.Bits[0] = 1, 5
@@ -266,16 +281,18 @@ func TestKept(t *testing.T) {
 	s := Schema{Name: "kept", Key: []string{"k"}, Outcome: Outcome{Name: "o"}, Stages: []Stage{
 		{Name: "array", Type: "uint8", Shape: []int{2}},
 		{Name: "number", Type: "int64", Optional: true},
+		{Name: "last", Type: "uint8", Shape: []int{1}},
 	}}
 	if err := s.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	memory, step := []byte{1, 2}, s.NewStep()
+	memory, last, step := []byte{1, 2}, []byte{1}, s.NewStep()
 	var kept []*Step
 	var digests Digests
 	for i := range 3 {
 		step.Clear()
 		step.Index, step.Data[0], memory[0] = 10+i, memory, byte(i)
+		step.Data[2], last[0] = last, byte(7*i)
 		if i == 1 {
 			step.Bits[1], step.Has = uint64(i), 2
 		}
@@ -285,11 +302,13 @@ func TestKept(t *testing.T) {
 	}
 	for i, k := range kept {
 		d := digests.At(i)
-		if k.Data[0][0] != byte(i) || k.Index != 10+i || k.Has.Has(1) != (i == 1) {
+		if k.Data[0][0] != byte(i) || k.Data[2][0] != byte(7*i) || k.Index != 10+i ||
+			k.Has.Has(1) != (i == 1) {
 			t.Errorf("step %d is kept as %v", i, k)
 		}
 		if d.Index != k.Index || d.Has != k.Has || d.Bits[0] != k.Bits[0] ||
-			d.Bits[0] != XXH64.Bytes([]byte{byte(i), 2}) {
+			d.Bits[0] != XXH64.Bytes([]byte{byte(i), 2}) ||
+			d.Bits[2] != XXH64.Bytes([]byte{byte(7 * i)}) {
 			t.Errorf("the digests of step %d are %v, of %v", i, d, k)
 		}
 	}

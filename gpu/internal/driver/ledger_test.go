@@ -76,8 +76,8 @@ func commands(l *driver.Ledger) []func() error {
 	return []func() error{
 		func() error { return l.Upload(1, make([]byte, 7)) },
 		func() error { return l.Launch("k", 2, 3, 4, make([]byte, 5)) },
-		func() error { return l.Copy(2, 3, 11) },
-		func() error { return l.Fill(4, 9, 13) },
+		func() error { return l.Copy(2, 3, 11<<32) },
+		func() error { return l.Fill(4, 9, 13<<32) },
 		func() error { return l.Download(make([]byte, 17), 5) },
 		func() error { return l.Synchronize(context.Background()) },
 	}
@@ -104,7 +104,7 @@ func TestLedger(t *testing.T) {
 			n := round + 1
 			want := driver.Counts{
 				Launches: n, Synchronisations: n, Uploads: n, Downloads: n, Copies: 2 * n,
-				UploadBytes: 7 * n, DownloadBytes: 17 * n, CopyBytes: 24 * n,
+				UploadBytes: 7 * n, DownloadBytes: 17 * n, CopyBytes: 24 << 32 * n,
 			}
 			if timed {
 				for k := range round + 1 {
@@ -125,7 +125,8 @@ func TestLedger(t *testing.T) {
 			return call == "mark" || call == "elapsed"
 		})
 		want := slices.Repeat([]string{
-			"upload 7 to 1", "launch k 2 3 4 5", "copy 11 from 3 to 2", "fill 13 at 4 with 9",
+			"upload 7 to 1", "launch k 2 3 4 5", fmt.Sprint("copy ", 11<<32, " from 3 to 2"),
+			fmt.Sprint("fill ", 13<<32, " at 4 with 9"),
 			"download 17 from 5", "synchronize",
 		}, 3)
 		if !slices.Equal(passed, want) {
