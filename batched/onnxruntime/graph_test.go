@@ -80,6 +80,7 @@ func logits(t *testing.T, net network, size int, states [][]float32, tokens [][]
 	}
 	defer session.close()
 	var all [][]float32
+	bound := map[int]*binding{}
 	for from := 0; from < len(states); from += size {
 		m := min(size, len(states)-from)
 		for i := range m {
@@ -88,6 +89,10 @@ func logits(t *testing.T, net network, size int, states [][]float32, tokens [][]
 		if err := session.run(m); err != nil {
 			t.Fatal(err)
 		}
+		if b := session.bindings[m]; bound[m] != nil && b != bound[m] {
+			t.Errorf("%d sequences of %d are bound again: what was bound is never freed", m, size)
+		}
+		bound[m] = session.bindings[m]
 		for i := range m {
 			all = append(all, slices.Clone(session.logits(i)))
 		}
