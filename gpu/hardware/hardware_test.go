@@ -98,6 +98,12 @@ func TestRead(t *testing.T) {
 		_, err := Read(folder)
 		simtest.Refused(t, other, err, other+"/initcheck.json: it is not there")
 	}
+	for step := range proofs {
+		steps := maps.Clone(good)
+		delete(steps, step)
+		_, err := read(steps)
+		simtest.Refused(t, step, err, step+".json: it is not there")
+	}
 	for want, c := range map[string]struct{ step, old, new string }{
 		"device stand-in is not a GPU":             {"gpu", "NVIDIA H200", "stand-in"},
 		"device emulated is not a GPU":             {"gpu", "NVIDIA H200", "emulated"},

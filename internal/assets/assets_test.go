@@ -184,6 +184,13 @@ func TestLibrary(t *testing.T) {
 			t.Errorf("route %s of %s: %q, %v, want %q", c.name, c.of, got, err, c.want)
 		}
 	}
+	for _, path := range []string{second, filepath.Dir(second)} {
+		last := Library{Routes: []string{first, path}}
+		if got, err := last.Route("second", sums["routes/second.csv"]); err != nil ||
+			got != second {
+			t.Errorf("the route of %s: %q, %v, want %q", path, got, err, second)
+		}
+	}
 	l = Library{Models: []string{filepath.Join(dir, "none")}, Routes: []string{one, first}}
 	if _, err := l.Model(sums["one"]); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a network that is not there: %v", err)

@@ -127,15 +127,26 @@ func TestWrite(t *testing.T) {
 		t.Errorf("%d entries in the folder, want the network and the routes", len(entries))
 	}
 
-	foreign := filepath.Join(routesPath, "00000.csv")
-	if err := os.WriteFile(foreign, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := defaults.Write(dir); err == nil || !strings.Contains(err.Error(), foreign) {
-		t.Errorf("another route among them: %v", err)
-	}
+	refusesForeign(t, dir, routesPath)
 	if _, _, err := defaults.Write(modelPath); err == nil {
 		t.Error("a file as folder: no error")
+	}
+}
+
+// refusesForeign: a route that is not one of the default ones would be taken for one.
+func refusesForeign(t *testing.T, dir, routesPath string) {
+	t.Helper()
+	for _, name := range []string{"00000.csv", "zzzzz.csv"} { // before the others, and behind
+		foreign := filepath.Join(routesPath, name)
+		if err := os.WriteFile(foreign, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := defaults.Write(dir); err == nil || !strings.Contains(err.Error(), foreign) {
+			t.Errorf("another route among them: %v", err)
+		}
+		if err := os.Remove(foreign); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

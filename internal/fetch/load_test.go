@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -183,9 +184,20 @@ func TestSecure(t *testing.T) {
 func TestRoom(t *testing.T) {
 	dir := t.TempDir()
 	free, ok := freeSpace(dir)
+	if !ok && (runtime.GOOS == "linux" || runtime.GOOS == "darwin") {
+		t.Fatal("nobody knows how much room there is")
+	}
 	if !ok {
 		t.Skip("this system does not say how much room there is")
 	}
+	// A server says beforehand what is to come.
+	const huge = 1 << 60
+	s, at := server(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", fmt.Sprint(huge))
+		w.WriteHeader(http.StatusOK)
+	}))
+	_, err := s.Load(t.Context(), at, filepath.Join(dir, "huge"))
+	simtest.Refused(t, "a file of 2^60 bytes", err, fmt.Sprint(huge>>20, " MB are needed"))
 	for size, good := range map[int64]bool{
 		-1: true, 0: true, 1: true, int64(free / 2): true, int64(free)*2 + 1<<30: false,
 	} {
@@ -374,7 +386,11 @@ func TestTold(t *testing.T) {
 		}
 	}
 	alive := 0
-	w := &counter{alive: func() { alive++ }}
+	w := &counter{done: 5 << 32, total: 6 << 32, progress: func(done, total int64) {
+		if done-5<<32 > 3 || done < 5<<32 || total != 6<<32 {
+			t.Errorf("told %d of %d bytes, some behind %d of %d", done, total, 5<<32, 6<<32)
+		}
+	}, alive: func() { alive++ }}
 	for n := range 3 {
 		if w.Write(make([]byte, n)); alive != n+1 {
 			t.Errorf("%d signs of life for %d writes", alive, n+1)

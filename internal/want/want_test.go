@@ -116,7 +116,8 @@ func TestFind(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte("#!/bin/sh\nexit $STATUS\n"), 0o777); err != nil {
+		text := "#!/bin/sh\necho Traceback\necho $SAYS\nexit $STATUS\n"
+		if err := os.WriteFile(path, []byte(text), 0o777); err != nil {
 			t.Fatal(err)
 		}
 		return path
@@ -151,8 +152,10 @@ func TestFind(t *testing.T) {
 		t.Error(err)
 	}
 	t.Setenv("STATUS", "1")
+	t.Setenv("SAYS", "no such module")
 	if _, err := findPython(); err == nil ||
-		!strings.Contains(err.Error(), "set LOCKSTEP_PYTHON to one with numpy") {
+		!strings.Contains(err.Error(), "python: no such module: set LOCKSTEP_PYTHON to one with "+
+			"numpy") {
 		t.Errorf("a Python without numpy: %v", err)
 	}
 	if _, err := first(filepath.Join(dir, "bin", "py*")); err != nil {
