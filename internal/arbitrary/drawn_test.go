@@ -286,6 +286,14 @@ func TestPolicies(t *testing.T) {
 				strings.HasSuffix(p.String(), " "+size+" -1 false")
 		}}
 	}
+	fine := func(name string, of func(p lockstep.PID) float64) kind[lockstep.Policy] {
+		return kind[lockstep.Policy]{name + " that no float32 holds", 50,
+			func(p lockstep.Policy) bool {
+				pid, ok := p.(lockstep.PID)
+				return ok && pid != lockstep.DefaultPID() &&
+					float64(float32(of(pid))) != of(pid)
+			}}
+	}
 	policies := drawn(Policy(), 2000)
 	holdKinds(t, policies, func(lockstep.Policy) bool { return true },
 		kind[lockstep.Policy]{"zero", 50, is(lockstep.Zero{})},
@@ -293,6 +301,9 @@ func TestPolicies(t *testing.T) {
 		kind[lockstep.Policy]{"another PID", 50, func(p lockstep.Policy) bool {
 			return pid(p) && !is(lockstep.DefaultPID())(p)
 		}},
+		fine("P", func(p lockstep.PID) float64 { return p.P }),
+		fine("I", func(p lockstep.PID) float64 { return p.I }),
+		fine("D", func(p lockstep.PID) float64 { return p.D }),
 		kind[lockstep.Policy]{"custom", 50, custom}, kind[lockstep.Policy]{"batch", 50, batch},
 		sized("0"), sized("1e-09"), sized("0.3"), sized("1"), sized("3"), sized("1e+300"),
 		sized("+Inf"),
@@ -374,6 +385,11 @@ func TestScript(t *testing.T) {
 				t.Errorf("%s of %v: %v, want more than %v", name, *of, now, before)
 			}
 			before = now
+		}
+		*of = 1
+		whole := first(one, x)
+		if *of += 1e-10; !(first(one, x) > whole) {
+			t.Errorf("%s: what no float32 tells from 1 does not count", name)
 		}
 		*of = 0
 	}
@@ -472,24 +488,28 @@ func TestScripts(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
 		s := script{seed: seed, size: 1, at: -1}
-		alone := s.policy(false).(lockstep.Custom).New()
+		alone := [3]lockstep.Controller{}
+		for i := range alone {
+			alone[i] = s.policy(false).(lockstep.Custom).New()
+		}
 		c, err := s.policy(true).(*lockstep.Batch).New(make([]*lockstep.Route, 3))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for step := lockstep.ContextLength; step < 60; step++ {
-			b, x := lockstep.NewBatchStep(3), tell()
-			x.target, x.current, x.state.VEgo = float64(step), 1, 30
+			b, each := lockstep.NewBatchStep(3), [3]*told{tell(), tell(), tell()}
 			b.Step, b.Running = step, []bool{true, false, true}
-			for i := range 3 {
+			for i, x := range each { // to each something else, that no float32 holds
+				x.target, x.current = float64(step)+1e-10*float64(i), 1+1e-9*float64(i)
+				x.state.VEgo, x.plan.Lataccel[1] = 30+float64(i), float64(step*i)
 				b.TargetLataccel[i], b.CurrentLataccel[i] = x.target, x.current
 				b.State[i], b.Plan[i], b.Steer[i] = x.state, x.plan, 77
 			}
 			if err := c.Update(b); err != nil {
 				t.Fatal(err)
 			}
-			want := x.to(alone)
-			if !slices.Equal(b.Steer, []float64{want, 77, want}) {
+			want := []float64{each[0].to(alone[0]), 77, each[2].to(alone[2])}
+			if !slices.Equal(b.Steer, want) {
 				t.Fatalf("seed %d, step %d: %v, want %v", seed, step, b.Steer, want)
 			}
 		}
@@ -621,18 +641,30 @@ func (s Size) holdTeacher(t *testing.T, i int, j lockstep.Job) {
 	}
 }
 
+// begins is how many bytes of a file one begins with.
+func begins(a, file []byte) int {
+	n := 0
+	for n < min(len(a), len(file)) && a[n] == file[n] {
+		n++
+	}
+	return n
+}
+
+// alone is where the one byte stands that is another than the file's, or -1.
+func alone(a, file []byte) int {
+	at := begins(a, file)
+	if len(a) == len(file) && at < len(file) && bytes.Equal(a[at+1:], file[at+1:]) {
+		return at
+	}
+	return -1
+}
+
 // TestDamage: of what is damaged each kind of damage is there, to every bit, and none makes a
 // program panic; what is empty stays so.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	file := []byte("A file of some length, of which a part is missing, or a number stands there.")
-	same := func(a []byte) int { // bytes at the beginning
-		n := 0
-		for n < min(len(a), len(file)) && a[n] == file[n] {
-			n++
-		}
-		return n
-	}
+	same := func(a []byte) int { return begins(a, file) }
 	damaged := drawn(rapid.Custom(func(rt *rapid.T) []byte {
 		defer func() { // since who draws an example passes over a panic, and tries again
 			is := recover()
@@ -646,8 +678,7 @@ func TestDamage(t *testing.T) {
 		return Damage(rt, bytes.Clone(file))
 	}), 6000)
 	flipped := func(d []byte) (now, was byte) { // the byte of which one bit is another
-		if at := same(d); len(d) == len(file) && at < len(file) &&
-			bytes.Equal(d[at+1:], file[at+1:]) && bits.OnesCount8(d[at]^file[at]) == 1 {
+		if at := alone(d, file); at >= 0 && bits.OnesCount8(d[at]^file[at]) == 1 {
 			return d[at], file[at]
 		}
 		return 0, 0
@@ -655,6 +686,15 @@ func TestDamage(t *testing.T) {
 	kinds := []kind[[]byte]{
 		{"a bit set", 5, func(d []byte) bool { now, was := flipped(d); return now > was }},
 		{"a bit cleared", 5, func(d []byte) bool { now, was := flipped(d); return now < was }},
+		{"a bit in the second half", 8, func(d []byte) bool {
+			now, was := flipped(d)
+			return now != was && same(d) > len(file)/2
+		}},
+		{"a byte in the second half", 8, func(d []byte) bool {
+			at := alone(d, file)
+			return at > len(file)/2 && d[at] > 1 && d[at] != 0x7f && d[at] != 0xff &&
+				bits.OnesCount8(d[at]^file[at]) > 1
+		}},
 		{"another than bit 0", 10, func(d []byte) bool {
 			now, was := flipped(d)
 			return now^was > 1
