@@ -191,10 +191,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer z.Close()
-	inside := map[string]uint64{}
-	for _, f := range z.File {
-		inside[filepath.Base(f.Name)] = f.UncompressedSize64
-	}
+	inside := contents(t, z.File)
 	if inside["lockstep.exe"] < 1e5 || inside["LICENSE"] != 4 || inside[licences] < 1000 ||
 		len(inside) != 5 {
 		t.Errorf("the archive holds %v", inside)
@@ -220,6 +217,29 @@ func TestRun(t *testing.T) {
 	if err := run("1.2.3", "", nil); err == nil || !strings.Contains(err.Error(), "not committed") {
 		t.Errorf("what is not committed: %v", err)
 	}
+}
+
+// contents are the sizes of an archive's files. Its program must be Windows', whatever was built
+// before it.
+func contents(t *testing.T, files []*zip.File) map[string]uint64 {
+	t.Helper()
+	inside := map[string]uint64{}
+	for _, f := range files {
+		inside[filepath.Base(f.Name)] = f.UncompressedSize64
+		if filepath.Ext(f.Name) != ".exe" {
+			continue
+		}
+		r, err := f.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		begins := make([]byte, 2)
+		if _, err := io.ReadFull(r, begins); err != nil || string(begins) != "MZ" {
+			t.Errorf("%s begins with %q, %v, and no program of Windows does", f.Name, begins, err)
+		}
+	}
+	return inside
 }
 
 // TestModules: what a program is built of is listed with its versions, and each has a licence.

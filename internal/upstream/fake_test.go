@@ -4,6 +4,7 @@ package upstream_test
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -101,21 +102,27 @@ func TestStart(t *testing.T) {
 func TestProgram(t *testing.T) {
 	f := newFake(t)
 	p := f.start(`case "$line" in
-*network*) echo '{"seconds": 0.25}' ;;
+*network*) echo '{"seconds": 0.3}' ;;
 *) cat $(echo "$line" | sed 's/.*"rollout":"\([^"]*\)".*/\1/') ;;
 esac`)
-	a := f.put("a.csv", `{"seconds": 1.5, "costs": ["1.25", "nan", "3e2"]}`+"\n")
+	a := f.put("a.csv", `{"seconds": 1.1, "costs": ["1.3", "nan", "3e222"]}`+"\n")
+	c := f.put("c.csv", `{"seconds": 0.1, "costs": ["nan", "0.1", "-0"]}`+"\n")
 	b := f.put("other/b.csv", `{"seconds": 2, "costs": ["1", "2", "x"]}`+"\n")
 	took, costs, err := p.Rollout(a, lockstep.PID{P: 1, I: 2, D: 3})
-	if err != nil || took != 1500*time.Millisecond || costs.Lataccel != 1.25 ||
-		costs.Jerk == costs.Jerk || costs.Total != 300 {
+	if err != nil || took != 1100*time.Millisecond || costs.Lataccel != 1.3 ||
+		costs.Jerk == costs.Jerk || costs.Total != 3e222 {
+		t.Errorf("%v, %+v, %v", took, costs, err)
+	}
+	took, costs, err = p.Rollout(c, lockstep.Zero{})
+	if err != nil || took != time.Second/10 || costs.Lataccel == costs.Lataccel ||
+		costs.Jerk != 0.1 || 1/costs.Total != math.Inf(-1) {
 		t.Errorf("%v, %+v, %v", took, costs, err)
 	}
 	if _, _, err := p.Rollout(b, lockstep.Zero{}); err == nil ||
 		!strings.Contains(err.Error(), `parsing "x"`) {
 		t.Errorf("a cost that is no number: %v", err)
 	}
-	if _, costs, err := p.Rollout(a, lockstep.Zero{}); err != nil || costs.Lataccel != 1.25 {
+	if _, costs, err := p.Rollout(a, lockstep.Zero{}); err != nil || costs.Lataccel != 1.3 {
 		t.Errorf("the first folder again: %+v, %v", costs, err)
 	}
 	const alone = "the Python program is asked for pid and zero alone, not pidff_"
@@ -123,14 +130,14 @@ esac`)
 		!strings.HasPrefix(err.Error(), alone) {
 		t.Errorf("%v, want %s", err, alone)
 	}
-	if took, err := p.Network(7); err != nil || took != time.Second/4 {
+	if took, err := p.Network(7); err != nil || took != 300*time.Millisecond {
 		t.Errorf("the network: %v, %v", took, err)
 	}
 	if err := p.Close(); err != nil {
 		t.Error(err)
 	}
-	f.wasAsked(fmt.Sprintf("--upstream %s --model m.onnx", f.dir), `"gains":[1,2,3]`, "b.csv",
-		"a.csv", `{"network":7}`)
+	f.wasAsked(fmt.Sprintf("--upstream %s --model m.onnx", f.dir), `"gains":[1,2,3]`, "c.csv",
+		"b.csv", "a.csv", `{"network":7}`)
 	f.leavesNothing()
 }
 
@@ -138,7 +145,8 @@ esac`)
 func TestNoAnswer(t *testing.T) {
 	f := newFake(t)
 	for answer, want := range map[string]string{
-		"echo it breaks >&2; exit 3": "it breaks", "echo no JSON": "invalid character",
+		"echo Traceback >&2; echo it breaks >&2; exit 3": "): it breaks",
+		"echo no JSON": "invalid character",
 	} {
 		p := f.start(answer)
 		if _, err := p.Network(1); err == nil || !strings.Contains(err.Error(), want) {
