@@ -536,6 +536,19 @@ func TestPlan(t *testing.T) {
 	if err := new(run).mutants(t.Context(), &verdict.Check{}); !errors.As(err, new(leaving)) {
 		t.Errorf("tools: faults are planted, %v", err)
 	}
+	ended, end := context.WithCancel(t.Context())
+	end() // so that what would be planted is told, and not planted
+	for _, g := range []*run{
+		{Config: Config{All: true, Root: "../../.."}, change: verdict.Change{Engines: testEngines}},
+		{Config: Config{All: true, Root: "../../.."}},
+		{Config: Config{Root: "../../.."}, change: verdict.Change{Engines: testEngines}},
+	} {
+		var k verdict.Check
+		if err := g.mutants(ended, &k); !errors.Is(err, context.Canceled) ||
+			strings.HasPrefix(k.Note, "a sample, ") == g.All {
+			t.Errorf("all is asked for: %v; planted are %q, %v", g.All, k.Note, err)
+		}
+	}
 	if got := names(verdict.Change{}, true); !slices.Equal(got, all) {
 		t.Errorf("tools, with --all: %v", got)
 	}

@@ -90,8 +90,15 @@ func TestReaders(t *testing.T) {
 		if info, err := os.Stat(filepath.Join(root, r.begin)); err == nil && !info.IsDir() {
 			file = r.begin
 		}
+		test := strings.TrimSuffix(file, ".go") + "_test.go"
+		if !r.reads(file) || r.end == ".go" && r.reads(test) {
+			t.Errorf("%+v reads %s: %v, and %s: %v", r, file, r.reads(file), test, r.reads(test))
+		}
 		reached := g.reached([]string{file})
-		for _, folder := range r.packages {
+		for _, folder := range slices.Concat(r.packages, sources) {
+			if reached[0] == everyPackage {
+				break
+			}
 			if !slices.Contains(reached, folder) {
 				t.Errorf("%s concerns %v, and not %s", file, reached, folder)
 			}
@@ -166,6 +173,19 @@ func TestUntouched(t *testing.T) {
 	}
 	if sameKernels(t.Context(), root, t.TempDir(), "none") {
 		t.Error("kernels are those of a revision that there is not")
+	}
+	// What else has changed beside a comment is of the kernels, or is not.
+	write(t, root, kernels+"/a.cu", "int a; // two\n")
+	const unseen = "of the kernels only what no compiler sees has changed"
+	for file, why := range map[string]string{
+		"gpu/internal/module/manifest.json": "", "aside/aside.go": unseen,
+	} {
+		g := &run{Config: Config{Root: root}, dir: t.TempDir(), change: verdict.Change{
+			MergeBase: "base", Files: []string{kernels + "/a.cu", file},
+		}}
+		if got := g.untouched(t.Context(), kernelsCheck, []string{kernels}); got != why {
+			t.Errorf("a comment, and %s: %q, want %q", file, got, why)
+		}
 	}
 }
 
