@@ -31,8 +31,9 @@ func edgeRoute(t *testing.T, rows int) *lockstep.Route {
 }
 
 // TestPoliciesAtEdges: every kind of policy where few rollouts are: behind the last step that
-// costs, after a row of the warm-up that is no ordinary number, and as slow as what is divided by
-// the square of the speed begins to be bounded. Engines are held to the first, the reference.
+// costs, after a row of the warm-up that is no ordinary number, as slow as what is divided by the
+// square of the speed begins to be bounded, and beyond what is observed. Engines are held to the
+// reference.
 func TestPoliciesAtEdges(t *testing.T) {
 	c := config(t)
 	long := edgeRoute(t, lockstep.CostEndIdx+3)
@@ -45,7 +46,13 @@ func TestPoliciesAtEdges(t *testing.T) {
 	slow := edgeRoute(t, lockstep.ControlStartIdx+6)
 	copy(slow.VEgo[lockstep.ControlStartIdx:],
 		[]float64{1.2, 1, math.Nextafter(1, 2), 0.9, 1.4, 0x1p-20})
-	edges = append(edges, edge{"slow", slow, 0})
+	far := edgeRoute(t, lockstep.ControlStartIdx+6)
+	for i, column := range far.Columns() {
+		for row := lockstep.ControlStartIdx + 2; row < far.Len(); row++ {
+			(*column)[row] = math.Copysign(1e4, float64((i+row)%2)-0.5)
+		}
+	}
+	edges = append(edges, edge{"slow", slow, 0}, edge{"far", far, 0})
 	for name, x := range map[string]float64{
 		"NaN": math.NaN(), "-Inf": math.Inf(-1), "-0": math.Copysign(0, -1),
 	} {
