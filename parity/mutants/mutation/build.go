@@ -54,8 +54,8 @@ func (b *build) list(folder string) error {
 	for d := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p listed // the last is the package itself
 		if err := d.Decode(&p); errors.Is(err, io.EOF) {
-			if len(b.pkg.CgoFiles) > 0 || len(b.pkg.GoFiles) == 0 {
-				return unfit("it has C in it, or no Go for this machine")
+			if len(b.pkg.GoFiles) == 0 {
+				return unfit("it has no Go for this machine, or none without C in it")
 			}
 			return nil
 		} else if err != nil {
@@ -98,13 +98,14 @@ func (b *build) command(verb string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// rewrite writes the package with its mutants, and an overlay that puts it in place.
+// rewrite writes the package with its mutants, and an overlay that puts it in place. Files with C
+// in them are left as they are.
 func (b *build) rewrite(without map[place]bool) (string, error) {
 	fset := token.NewFileSet()
 	b.lines = map[string][]string{}
 	var files []*ast.File
 	var texts [][]byte
-	for _, name := range b.pkg.GoFiles {
+	for _, name := range slices.Concat(b.pkg.GoFiles, b.pkg.CgoFiles) {
 		text, err := os.ReadFile(filepath.Join(b.pkg.Dir, name))
 		if err != nil {
 			return "", err
@@ -144,7 +145,7 @@ func (b *build) rewrite(without map[place]bool) (string, error) {
 		replace[path] = filepath.Join(b.work, filepath.Base(path))
 		return os.WriteFile(replace[path], []byte(text), 0o600)
 	}
-	for i, file := range files {
+	for i, file := range files[:len(b.pkg.GoFiles)] {
 		path := filepath.Join(b.pkg.Dir, b.pkg.GoFiles[i])
 		name, err := filepath.Rel(b.root, path)
 		if err != nil {

@@ -247,7 +247,7 @@ func TestCommandDiff(t *testing.T) {
 	}
 	m.says(arguments, out,
 		"red\treference/r.go:3:35\tARITHMETIC_BASE\tnot covered\tfunc Triple",
-		"c: not judged: it has C in it", "mutants of changed lines live in reference: write a test")
+		"c: not judged: it has no Go", "mutants of changed lines live in reference: write a test")
 	if strings.Contains(out, "p: ") {
 		t.Errorf("a package is judged of which no mutant was changed:\n%s", out)
 	}
@@ -257,6 +257,22 @@ func TestCommandDiff(t *testing.T) {
 		t.Errorf("no mutant lives, and it is red: %v\n%s", err, out)
 	}
 	m.says(arguments, out, "reference: 1 of 1 mutants judged, 1 killed")
+}
+
+// TestCommandC: of a package with C in it the files without are judged.
+func TestCommandC(t *testing.T) {
+	t.Parallel()
+	m := newToy(t, map[string]string{
+		"c/twice.go": "package c\n\nfunc Twice(a int) int { return a + four() }\n",
+		"c/c_test.go": "package c\n\nimport \"testing\"\n\n" +
+			"func TestTwice(t *testing.T) {\n\tif Twice(4) != 8 {\n\t\tt.Fatal(\"no\")\n\t}\n}\n",
+		"c/four.go": "package c\n\nimport \"C\"\n\nfunc four() int { return int(C.int(4)) }\n",
+	})
+	out, err := m.run("./c")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	m.says("./c", out, "c: 1 of 1 mutants judged, 1 killed")
 }
 
 // TestCommandRefused: what cannot be judged is an error that says why.
@@ -275,8 +291,8 @@ func TestCommandRefused(t *testing.T) {
 		" fails without a mutant (--leave leaves tests out): exit status 1")
 	refused("--leave ( ./p", "missing closing )")
 	refused("--budget 1ns ./p", "the time is over")
-	refused("./c", "it has C in it")
-	refused("./tests", "it has C in it, or no Go for this machine")
+	refused("./c", "it has no Go for this machine, or none without C in it")
+	refused("./tests", "it has no Go for this machine, or none without C in it")
 	refused("./none", "build constraints exclude all Go files")
 	refused("./p ./other", "want one package's folder, as in ./cmd/internal/runs")
 	refused("--diff nothing", "git diff nothing: exit status 128")
