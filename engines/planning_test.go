@@ -265,11 +265,11 @@ func forkedAgain(
 
 // TestForkEnded: candidates of rollouts that have ended, some long before the snapshot, are where
 // these are: their histories and results are those of the rollouts, also where none of them runs
-// and the snapshot is longer than each.
+// and the snapshot is longer than each. So are those of new rollouts that are brought there.
 func TestForkEnded(t *testing.T) {
 	c := config(t)
 	routes := policyRoutes(t, 3) // of 101, 138 and 115 rows
-	jobs := []lockstep.Job{{Route: routes[0]}, {Route: routes[2]}, {Route: routes[1]}}
+	jobs := []lockstep.Job{{Route: routes[2]}, {Route: routes[1]}, {Route: routes[0]}}
 	opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
 	ctx := context.Background()
 	histories := func(s *lockstep.Snapshot, index []int) (all []float64) {
@@ -296,15 +296,28 @@ func TestForkEnded(t *testing.T) {
 	}
 	for _, e := range Checked() {
 		t.Run(e.Name, func(t *testing.T) {
-			p, err := e.ForTest(t, c).Reset(ctx, jobs, opts)
-			if err != nil {
-				t.Fatal(err)
+			s := e.ForTest(t, c)
+			begun := func() lockstep.Stepper {
+				p, err := s.Reset(ctx, jobs, opts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { p.Close() })
+				return p
 			}
-			t.Cleanup(func() { p.Close() })
+			p, all := begun(), []int{0, 1, 2}
 			for _, at := range []int{102, 118, 138} {
 				through(t, p, len(jobs), at)
-				shot := snap(t, p)
-				for _, index := range [][]int{{0}, {0, 0, 0, 0, 0}, {1, 0, 1}, {0, 2, 1}} {
+				shot, other := snap(t, p), begun()
+				if err := other.Restore(ctx, shot); err != nil {
+					t.Fatal(err)
+				}
+				what := fmt.Sprintf("what is restored at step %d: results", at)
+				if err := simtest.SameBits(what, outcomes(t, other, all),
+					outcomes(t, p, all)); err != nil {
+					t.Error(err)
+				}
+				for _, index := range [][]int{{2}, {2, 2, 2, 2, 2}, {0, 2, 0}, {2, 1, 0}} {
 					own := make([]int, len(index))
 					for k := range own {
 						own[k] = k

@@ -547,7 +547,7 @@ func TestName(t *testing.T) {
 	for path, want := range map[string]string{
 		"data/00000.csv": "00000", "a b.csv": "a b", "é.csv": "é", "x": "x",
 		`a\"b.csv`: `a\"b`, "\t.csv": `\t`, "\x1b[2J.csv": `\x1b[2J`,
-		"a\nb.csv": `a\nb`, "\xff.csv": `\xff`,
+		"a\nb.csv": `a\nb`, "\xff.csv": `\xff`, "2024.01.csv": "2024.01", "a.b/c": "c",
 		`"a".csv`: `"a"`, "\"a\a\".csv": `\"a\a\"`,
 	} {
 		if got := routefile.Name(path); got != want {
