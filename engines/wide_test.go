@@ -84,6 +84,44 @@ func collectsWhatItSees(
 	}
 }
 
+// TestObserveAgain: of several rollouts the places that are asked for are observed in any order, one
+// and the same rollout again after another, too.
+func TestObserveAgain(t *testing.T) {
+	c := config(t)
+	routes := policyRoutes(t, 3)
+	policy := policytest.Declared(0)
+	var jobs []lockstep.Job
+	for _, r := range routes {
+		jobs = append(jobs, lockstep.Job{Route: r, Policy: policy})
+	}
+	for _, e := range Checked() {
+		t.Run(e.Name, func(t *testing.T) {
+			s := e.ForTest(t, c)
+			rolled := roll(s, jobs, lockstep.Options{Shortcuts: lockstep.FullTrajectory})
+			data, err := s.Collect(t.Context(), jobs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var places []lockstep.Place
+			var want []float32
+			for i, job := range []int{0, 1, 0, 2, 2, 1, 0} {
+				at := lockstep.Place{Rollout: job, Step: i % data.Steps(job)}
+				places = append(places, at)
+				steps := rolled[job].steps
+				steps = steps[len(steps)-data.Steps(job):]
+				want = append(want, steps[at.Step].observation...)
+			}
+			got := make([]float32, len(want))
+			if err := s.Observe(data, places, got); err != nil {
+				t.Fatal(err)
+			}
+			if err := simtest.SameBits("observations", got, want); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // manyPlaces: more places than an engine looks at together are observed as few are, each in its
 // row, and of one with NaN among the last the step is named.
 func manyPlaces(t *testing.T, s lockstep.Collector, e *lockstep.Experience) {
