@@ -114,6 +114,38 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
+// TestNegativeLogits: where no logit is positive, or none is negative, all engines have the same
+// probabilities: the largest logit of a step decides, and no other number that it begins from.
+func TestNegativeLogits(t *testing.T) {
+	probe()
+	for _, base := range []float32{-1, -90, 60} {
+		row := make([]float32, lockstep.VocabSize)
+		for k := range row {
+			row[k] = base - float32(k*337%7)/3
+		}
+		model, want := arbitrary.Fixed(row), map[lockstep.Exp][]float32{}
+		for _, i := range machine.all {
+			if i.again || machine.absent[i.name] != nil {
+				continue
+			}
+			held := map[lockstep.Exp]bool{}
+			for _, p := range networkProfiles() {
+				if !i.Computes(p) || held[p.Exp] {
+					continue
+				}
+				held[p.Exp] = true
+				profile, _, probs := oneStep(t, i, model, p)
+				if want[profile.Exp] == nil {
+					want[profile.Exp] = probs
+				}
+				if d := vectors.Difference(probs, want[profile.Exp]); d != "" {
+					t.Errorf("logits of %v and less: %s, %v: %s", base, i.name, profile, d)
+				}
+			}
+		}
+	}
+}
+
 // TestProfilesDiffer: each pair of profiles of the network has other logits on one
 // step of the embedded network, and every engine those of its profile. An engine
 // that has its machine's is held to that one.
