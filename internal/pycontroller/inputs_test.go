@@ -16,13 +16,19 @@ import (
 // for all processes of a run.
 func TestInputs(t *testing.T) {
 	const gain, late, module, more = "0.25\n", "0.5\n", "factor = 1\n", "extra = 0\n"
+	const plain, told = "unsaid = 1\n", "__version__ = '7'\n" // of installed packages
 	dir := write(t, map[string]string{
 		"gain.txt": gain, "late.txt": late, "unread.txt": "",
 		filepath.Join("lib", "other.py"): module,
 		filepath.Join("lib", "more.py"):  more,
+
+		filepath.Join("lib", "site-packages", "plain.py"): plain,
+		filepath.Join("lib", "site-packages", "told.py"):  told,
 		"c.py": `import os, sys, tempfile
 from lib.other import factor
 here = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(here, "lib", "site-packages"))
+import plain, told
 gain = float(open(os.path.join(here, "gain.txt")).read())
 open(os.devnull).close()
 class Controller:
@@ -51,12 +57,15 @@ class Controller:
 			}
 		}
 		return c, slices.DeleteFunc(slices.Clone(list), func(line string) bool {
-			return !strings.HasPrefix(line, "file ") && !strings.HasPrefix(line, "module lib.")
+			return !slices.ContainsFunc(
+				[]string{"file ", "module lib.", "module plain ", "package told "},
+				func(prefix string) bool { return strings.HasPrefix(line, prefix) },
+			)
 		})
 	}
 	c, got := made()
-	if want := []string{"file gain.txt " + hash(gain),
-		"module lib.other " + hash(module)}; !slices.Equal(got, want) {
+	if want := []string{"file gain.txt " + hash(gain), "module lib.other " + hash(module),
+		"module plain " + hash(plain), "package told 7"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	steered := func(want float64) error {
@@ -100,7 +109,7 @@ class Controller:
 		}
 	}
 	put("gain.txt", "0.5\n")
-	if _, got := made(); len(got) != 2 || got[0] != "file gain.txt "+hash("0.5\n") {
+	if _, got := made(); len(got) != 4 || got[0] != "file gain.txt "+hash("0.5\n") {
 		t.Errorf("edited: %q", got)
 	}
 }
