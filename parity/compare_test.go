@@ -317,6 +317,67 @@ func (w wide) Run(
 	}
 }
 
+// A follower is a simulator of three numbers, the last of which follows from both others.
+type follower struct{ hard, soft, both float64 }
+
+func (f follower) Info() parity.SideInfo  { return parity.SideInfo{Name: "follower"} }
+func (f follower) Schema() *schema.Schema { return &followers.Schema }
+
+var followers = schema.NewView(
+	schema.Schema{
+		Name:    "follower",
+		Key:     []string{"start"},
+		Outcome: schema.Outcome{Name: "result", Elements: []string{"both"}, From: []string{"both"}},
+	},
+	schema.Number(
+		schema.Stage{Name: "hard"},
+		func(f follower) (float64, bool) { return f.hard, true },
+	),
+	schema.Number(
+		schema.Stage{Name: "soft", Soft: true},
+		func(f follower) (float64, bool) { return f.soft, true },
+	),
+	schema.Number(
+		schema.Stage{Name: "both", From: []schema.Input{schema.Same("hard"), schema.Same("soft")}},
+		func(f follower) (float64, bool) { return f.both, true },
+	),
+)
+
+func (f follower) Run(
+	_ context.Context, tasks []parity.RolloutTask, observe func(int, *schema.Step),
+) iter.Seq2[int, parity.End] {
+	return func(yield func(int, parity.End) bool) {
+		for i := range tasks {
+			into := followers.NewStep()
+			followers.Expose(0, f, into)
+			observe(i, into)
+			if !yield(i, parity.End{Outcome: []float64{f.both}}) {
+				return
+			}
+		}
+	}
+}
+
+// TestFollows: what is computed from a stage that differs is no finding, be what may differ among
+// the others that it is computed from.
+func TestFollows(t *testing.T) {
+	tasks := []parity.RolloutTask{{Rollout: trace.Rollout{Key: []string{"1"}}}}
+	for want, other := range map[string]follower{
+		"[]": {}, "[hard]": {hard: 1, soft: 1e-9, both: 2}, "[both]": {soft: 1e-9, both: 2},
+	} {
+		r, err := parity.Compare(t.Context(), parity.Family{}, parity.Live(follower{}),
+			parity.Live(other), tasks, parity.CompareOptions{Inexact: true})
+		must(t, err)
+		var stages []string
+		for _, f := range r.Findings {
+			stages = append(stages, f.Stage)
+		}
+		if got := fmt.Sprint(stages); got != want {
+			t.Errorf("%+v: findings in %s, want %s", other, got, want)
+		}
+	}
+}
+
 // TestKeptMemory: once all is compared, of the steps of both sides no more is kept than
 // digests and what one of them can teach.
 func TestKeptMemory(t *testing.T) {
