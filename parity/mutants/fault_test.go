@@ -167,6 +167,15 @@ func TestPlantKnown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if m := score.Mutants; len(m) != 2 || m[0].Name != "one" || !m[0].Caught ||
+		m[1].Name != "two" || m[1].Caught || !strings.Contains(m[1].Error, "go.mod") ||
+		!slices.Equal(score.Clean, []string{"a"}) || len(score.Alarms) > 0 || score.Known != 1 {
+		t.Errorf("known is one, and two is tried, where no Go module is: %+v", score)
+	}
+	if kept, err := openLedger(keep, root); err != nil || len(kept.Known) < 2 ||
+		!kept.Known["one"].Caught {
+		t.Errorf("kept are %+v, %v", kept, err)
+	}
 	if want := "1 rows are of the last run, 1 of earlier ones of the same sources, at no known " +
 		"commit."; score.Origin() != want {
 		t.Errorf("%q, want %q", score.Origin(), want)
