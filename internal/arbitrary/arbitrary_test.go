@@ -70,6 +70,15 @@ func edges(r *lockstep.Route) map[string]bool {
 	begins := func(seed uint32, count int) bool {
 		return len(r.Draws) == count && slices.Equal(r.Draws[:3], lockstep.Draws(seed, 3))
 	}
+	beyond := func(x []float64) bool {
+		return slices.ContainsFunc(x, func(x float64) bool {
+			return math.Abs(x) > 1e9 && !math.IsInf(x, 0)
+		})
+	}
+	columns := slices.DeleteFunc(
+		[][]float64{r.VEgo, r.AEgo, r.RollLataccel, r.SteerCommand},
+		func(x []float64) bool { return !beyond(x) },
+	)
 	return map[string]bool{
 		"101 rows":              n == 101,
 		"500 rows":              n == 500,
@@ -87,38 +96,33 @@ func edges(r *lockstep.Route) map[string]bool {
 			func(x float64) bool { return !bin(x) && bin(math.Nextafter(x, 9)) }),
 		"-0": slices.ContainsFunc(r.TargetLataccel,
 			func(x float64) bool { return x == 0 && math.Signbit(x) }),
-		"a step at every row":   slices.Min(steps(r.TargetLataccel)) > 1,
-		"steer ends at row 100": len(r.SteerCommand) == 100,
-		"no steer from row 100": len(r.SteerCommand) > 100 && math.IsNaN(r.SteerCommand[100]),
-		"steer beyond 2":        has(r.SteerCommand[:100], math.Nextafter(2, 3)),
-		"steer of 2 and of -2":  has(r.SteerCommand[:100], 2) && has(r.SteerCommand[:100], -2),
-		"steer within -2":       has(r.SteerCommand[:100], math.Nextafter(-2, 0)),
-		"steer far beyond":      has(r.SteerCommand[:100], -1e9),
-		"steer to the left":     within(r.SteerCommand[:100], -3, -2),
-		"steer to the right":    within(r.SteerCommand[:100], 2, 3),
-		"an infinite steer":     has(r.SteerCommand, math.Inf(1)),
-		"braking":               within(r.AEgo, -9, -3),
-		"gathering speed":       within(r.AEgo, 3, 9),
-		"a float32's least":     has(r.AEgo, -1e-46), // which becomes -0
-		"subnormal":             has(r.AEgo, 1e-310),
-		"a road of -0":          has(r.RollLataccel, math.Copysign(0, -1)),
-		"a road upright":        has(r.RollLataccel, 9.81) && has(r.RollLataccel, -9.81),
-		"a road to the left":    within(r.RollLataccel, -3, -1),
-		"a road to the right":   within(r.RollLataccel, 1, 3),
-		"beyond float32":        slices.Max(r.VEgo) > math.MaxFloat32,
-		"a number beyond reason": slices.ContainsFunc(
-			[][]float64{r.VEgo, r.AEgo, r.RollLataccel, r.SteerCommand}, func(x []float64) bool {
-				return slices.ContainsFunc(x, func(x float64) bool {
-					return math.Abs(x) > 1e9 && !math.IsInf(x, 0)
-				})
-			},
-		),
-		"draws of another seed":  begins(r.Seed+1, n-20),
-		"its own draws":          begins(r.Seed, n-20),
-		"a draw too few":         begins(r.Seed, n-21),
-		"few draws":              len(r.Draws) > 0 && len(r.Draws) < n/4,
-		"no draws":               r.Draws == nil,
-		"seed beyond a loader's": r.Seed > 9999,
+		"a step at every row":       slices.Min(steps(r.TargetLataccel)) > 1,
+		"steer ends at row 100":     len(r.SteerCommand) == 100,
+		"no steer from row 100":     len(r.SteerCommand) > 100 && math.IsNaN(r.SteerCommand[100]),
+		"steer beyond 2":            has(r.SteerCommand[:100], math.Nextafter(2, 3)),
+		"steer of 2 and of -2":      has(r.SteerCommand[:100], 2) && has(r.SteerCommand[:100], -2),
+		"steer within -2":           has(r.SteerCommand[:100], math.Nextafter(-2, 0)),
+		"steer far beyond":          has(r.SteerCommand[:100], -1e9),
+		"steer to the left":         within(r.SteerCommand[:100], -3, -2),
+		"steer to the right":        within(r.SteerCommand[:100], 2, 3),
+		"an infinite steer":         has(r.SteerCommand, math.Inf(1)),
+		"braking":                   within(r.AEgo, -9, -3),
+		"gathering speed":           within(r.AEgo, 3, 9),
+		"a float32's least":         has(r.AEgo, -1e-46), // which becomes -0
+		"subnormal":                 has(r.AEgo, 1e-310),
+		"a road of -0":              has(r.RollLataccel, math.Copysign(0, -1)),
+		"a road upright":            has(r.RollLataccel, 9.81) && has(r.RollLataccel, -9.81),
+		"a road to the left":        within(r.RollLataccel, -3, -1),
+		"a road to the right":       within(r.RollLataccel, 1, 3),
+		"beyond float32":            slices.Max(r.VEgo) > math.MaxFloat32,
+		"a number beyond reason":    len(columns) > 0,
+		"two columns beyond reason": len(columns) > 1,
+		"draws of another seed":     begins(r.Seed+1, n-20),
+		"its own draws":             begins(r.Seed, n-20),
+		"a draw too few":            begins(r.Seed, n-21),
+		"few draws":                 len(r.Draws) > 0 && len(r.Draws) < n/4,
+		"no draws":                  r.Draws == nil,
+		"seed beyond a loader's":    r.Seed > 9999,
 	}
 }
 
@@ -144,6 +148,10 @@ func steps(x []float64) []float64 {
 // TestNetwork: each is a network of tinyphysics' graph, and another one.
 func TestNetwork(t *testing.T) {
 	seen := map[string]bool{defaults.ModelSHA256: true}
+	embedded, err := model.Parse(defaults.Model())
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, scale := range Scales[1:] {
 		for seed := range uint64(2) {
 			n := Reweighted{Seed: seed, Scale: scale}
@@ -161,6 +169,9 @@ func TestNetwork(t *testing.T) {
 			}
 			if got := math.Sqrt(deviation) / float64(scale); got < 0.98 || got > 1.02 {
 				t.Errorf("%v: weights of %v times the scale", n, got)
+			}
+			if last := len(w.Head) - 1; w.Head[last] == embedded.Head[last] {
+				t.Errorf("%v: the head's last weight is the embedded network's", n)
 			}
 			if x := w.Layers[2].MLPNorm.Weight[7]; scale < 0.1 && math.Abs(float64(x)-1) > 0.5 {
 				t.Errorf("%v: weight %v of a layer normalisation", n, x)

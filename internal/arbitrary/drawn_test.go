@@ -604,7 +604,8 @@ func (s Size) holdTwins(t *testing.T, jobs []lockstep.Job) {
 func (s Size) holdJob(t *testing.T, i int, j lockstep.Job) (beside string) {
 	t.Helper()
 	if pid := j.Policy.(lockstep.PID); pid.P < 0.1 || pid.P > 0.2501 || pid.I != 0.05 ||
-		pid.D < -0.05 || pid.D-1e-12 > -0.05 {
+		pid.D < -0.05 || pid.D-1e-12 > -0.05 ||
+		pid.P != 0.25 && float64(float32(pid.P)) == pid.P {
 		t.Errorf("%v: job %d has %v", s, i, pid)
 	}
 	if n := j.Route.Len(); n != s.Rows && n != s.Rows+1 {
@@ -631,9 +632,11 @@ func (s Size) holdTeacher(t *testing.T, i int, j lockstep.Job) {
 	if len(j.Teacher.Lataccel) != n || len(j.Teacher.Action) != n {
 		t.Fatalf("%v: job %d has a teacher of %d rows, want %d", s, i, len(j.Teacher.Lataccel), n)
 	}
-	beside := j.Teacher.Lataccel[0] - j.Route.TargetLataccel[0]
-	if math.Abs(j.Route.TargetLataccel[0]) < 1e3 && !(beside > 0 && beside < 5) {
-		t.Errorf("%v: job %d: the teacher is %v beside the target", s, i, beside)
+	for k, target := range j.Route.TargetLataccel {
+		beside := j.Teacher.Lataccel[k] - target
+		if math.Abs(target) < 1e3 && !(beside > 0 && beside < 5) {
+			t.Errorf("%v: job %d: in row %d the teacher is %v beside the target", s, i, k, beside)
+		}
 	}
 	low, high := slices.Min(j.Teacher.Action), slices.Max(j.Teacher.Action)
 	if !(low < 0 && low > -5 && high > low && high < 6) {
