@@ -200,6 +200,14 @@ func TestKinds(t *testing.T) {
 
 // TestGeometricMean: each cost counts, and one that is no number is the worst.
 func TestGeometricMean(t *testing.T) {
+	failed := errors.New("it failed")
+	got := totals([]lockstep.Result{
+		{Costs: lockstep.Costs{Total: 0.1}}, {Err: failed}, {Costs: lockstep.Costs{Total: 0.3}},
+		{Err: failed, Costs: lockstep.Costs{Total: 0.2}},
+	})
+	if got[0] != 0.1 || got[1] == got[1] || got[2] != 0.3 || got[3] == got[3] {
+		t.Errorf("totals are %v, want none of those that failed", got)
+	}
 	for _, c := range []struct {
 		costs []float64
 		want  float64

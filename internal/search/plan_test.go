@@ -658,6 +658,15 @@ func TestPlanner(t *testing.T) {
 	}
 }
 
+// TestPlannerSeed: a plan's seed has all its bits.
+func TestPlannerSeed(t *testing.T) {
+	seed := uint64(1<<63 | 1<<40 | 7)
+	p := PlannerOptions{Seed: &seed}
+	if aim, ok := p.Planner(lockstep.SeededNoise).(*Aim); !ok || aim.Seed != seed {
+		t.Errorf("%+v, want an Aim of seed %d", aim, seed)
+	}
+}
+
 // TestTrial: a candidate costs what it comes to, and its actions' price.
 func TestTrial(t *testing.T) {
 	trial := &trial{
@@ -727,6 +736,13 @@ func TestBetter(t *testing.T) {
 	}
 	if c.better([]float64{2}, 2); c.cost != 2 || c.offset[0] != 2 {
 		t.Errorf("a cost of 2 does not replace one of 3: %v", c)
+	}
+	less := math.Nextafter(2, 0)
+	if c.better([]float64{3}, less); c.cost != less {
+		t.Errorf("a cost that is less by its last bit does not replace 2: %v", c)
+	}
+	if c.better([]float64{4}, 2); c.cost != less {
+		t.Errorf("a cost that is more by its last bit replaces %v: %v", less, c)
 	}
 }
 
