@@ -173,9 +173,10 @@ func TestValidate(t *testing.T) {
 		"steps -1, 0 and 0":         func(s *Schema) { s.First = -1 },
 		`stage "steps" has no name`: func(s *Schema) { s.Stages[0].Name = Extent },
 		`stage "road" has no name`:  func(s *Schema) { s.Stages[0].Name = "road" },
-		`type "bool"`:               func(s *Schema) { s.Stages[0].Type = "bool" },
-		"shape [0]":                 func(s *Schema) { s.Stages[1].Shape = []int{0} },
-		`from "at" of 0 steps`:      func(s *Schema) { s.Stages[0].From = []Input{Same("at")} },
+		`stage "speed" has no name, or another's`: func(s *Schema) { s.Stages[2].Name = "speed" },
+		`type "bool"`:          func(s *Schema) { s.Stages[0].Type = "bool" },
+		"shape [0]":            func(s *Schema) { s.Stages[1].Shape = []int{0} },
+		`from "at" of 0 steps`: func(s *Schema) { s.Stages[0].From = []Input{Same("at")} },
 		`from "nothing"`: func(s *Schema) {
 			s.Stages[0].From = []Input{Last(1, "nothing")}
 		},
@@ -316,6 +317,18 @@ func TestKept(t *testing.T) {
 	digests.Append(kept[0])
 	if d := digests.At(3); digests.Len() != 4 || d.Index != -1 || d.Bits[0] != kept[0].Bits[0] {
 		t.Errorf("after one more the last step is %v", d)
+	}
+}
+
+// TestClear: of a step's values none stays.
+func TestClear(t *testing.T) {
+	step := view.NewStep()
+	view.Expose(3, &drive{speed: 1.5, flags: []uint8{1, 2, 3, 4, 5, 6}, at: -7, there: true}, step)
+	step.Sum(XXH64)
+	step.Clear()
+	if empty := view.NewStep(); !reflect.DeepEqual(step.Bits, empty.Bits) ||
+		!reflect.DeepEqual(step.Data, empty.Data) || step.Has != 0 {
+		t.Errorf("a step without values has %+v", step)
 	}
 }
 
