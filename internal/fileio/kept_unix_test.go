@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"lockstep/internal/fileio"
 )
@@ -55,9 +56,17 @@ func TestKept(t *testing.T) {
 				if info, err := os.Stat(program); err != nil || info.Mode() != 0o755 {
 					t.Fatalf("kept %q, with mode %v, %v", program, info, err)
 				}
+				old := time.Now().Add(-1000 * time.Hour) // since when nobody has used it
+				if err := os.Chtimes(program, old, old); err != nil {
+					t.Fatal(err)
+				}
 				folders := []string{filepath.Join(home, "none"), folder} // the first holds nothing
 				if got := fileio.Kept(folders, "key"); got != program {
 					t.Errorf("found %q, want %s", got, program)
+				}
+				if info, err := os.Stat(program); err != nil ||
+					time.Since(info.ModTime()) > time.Hour {
+					t.Errorf("what was just found counts as unused, and is removed soon: %v", err)
 				}
 				return folder, program
 			}
