@@ -411,11 +411,8 @@ func TestMessages(t *testing.T) {
 			}
 		}
 	}
-	clear(s.Running) // nobody is asked
-	if err := controller.Update(s); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(controller.Close(), controllers.Close()); err != nil {
+	asksNobody(t, controllers, controller, s)
+	if err := controllers.Close(); err != nil {
 		t.Fatal(err)
 	}
 	told := sent(t, dir)
@@ -423,6 +420,22 @@ func TestMessages(t *testing.T) {
 		if !told[want[p]] || len(told) != len(want) {
 			t.Errorf("of %d processes none is told what that of half %d is to be", len(told), p)
 		}
+	}
+}
+
+// asksNobody has a controller go on where none of its routes runs, and one that has none.
+func asksNobody(t *testing.T, all *Controllers, c lockstep.BatchController, s *lockstep.BatchStep) {
+	t.Helper()
+	clear(s.Running)
+	if err := errors.Join(c.Update(s), c.Close()); err != nil {
+		t.Fatal(err)
+	}
+	none, err := all.Policy().New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(none.Update(lockstep.NewBatchStep(0)), none.Close()); err != nil {
+		t.Fatal(err)
 	}
 }
 
