@@ -43,7 +43,7 @@ var toyFiles = map[string]string{
 	"tests/t_test.go": "package tests\n",
 	helpers:           "package\tfolder\ttest\twhat\n",
 	equivalents:       "file\tcolumn\toperator\tline\treason\n",
-	ledger:            "| package |\n|---|\n| x | c | 1 | 9 | 9 | 5 | 1 | 62 % | all |\n",
+	ledger:            toyPage + "| x | gremlins | c | 1 | 9 | 9 | 5 | 1 | 62 % | all |\n",
 	"README.md":       "A toy.\n\n" + toySum + "\n\nEnd.\n",
 }
 
@@ -53,6 +53,7 @@ const (
 	toyOther  = "func Other(a int) int { return a - 1 }\n"
 	toyIdle   = "\nfunc TestIdle(t *testing.T) {}\n"
 	toyFails  = "\nfunc TestFails(t *testing.T) { t.Fatal(\"as ever\") }\n"
+	toyPage   = "# Scores\n\n| p | other |\n|---|---|\n\n" + ledgerHead
 	toySum    = "1 of 2 mutants killed (50.0 %)."
 )
 
@@ -187,14 +188,18 @@ func TestCommand(t *testing.T) {
 		"p/p.go\t35\tARITHMETIC_BASE\tfunc Unseen(a int) int { return a + 2 }\tsince\n")
 	judge("--seed 7 --enter ./p", "TestIdle of "+filepath.Join(m.folder, "other")+" helps nobody",
 		"p: 3 of 3 mutants judged, 2 killed (0 by time), 1 equivalent: 100 % (all)")
-	m.entered("| p | "+m.commit+" | 7 | 3 | 3 | 2 | 1 | 100 % | all |",
+	m.entered("| p | gremlins | "+m.commit+" | 7 | 3 | 3 | 2 | 1 | 100 % | all |\n",
 		"7 of 10 mutants killed (70.0 %).")
 	m.write(helpers, toyFiles[helpers])
 	judge("--seed 8 --tests ./other --leave ^(TestDouble|TestIdle)$ --enter ./p",
 		"shown\tp/p.go:3:35\tARITHMETIC_BASE\tnot covered", "judged, 1 killed")
-	m.entered("| p | "+m.commit+" | 7 | 3 | 3 | 2 | 1 | 100 % | all |\n"+
-		"| p, tests of ./other too | "+m.commit+" | 8 | 3 | 3 | 1 | 1 | 50 % | all |",
-		"8 of 12 mutants killed (66.7 %).")
+	own := "| p | gremlins | " + m.commit + " | 7 | 3 | 3 | 2 | 1 | 100 % | all |\n"
+	others := "| p, tests of ./other too | gremlins | " + m.commit +
+		" | 8 | 3 | 3 | 1 | 1 | 50 % | all |\n"
+	m.entered(own+others, "8 of 12 mutants killed (66.7 %).")
+	judge("--row p,tokens,9,40,4,1,0")
+	m.entered(own+"| p | tokens | "+m.commit+" | 9 | 40 | 4 | 1 | 0 | 25 % | 5–70 % |\n"+others,
+		"9 of 16 mutants killed (56.2 %).")
 
 	// Of a sample the score has an interval, and its verdicts are kept.
 	out, err := m.run("--most 2 --seed 1 --verdicts kept ./p")
@@ -208,10 +213,11 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// entered holds the ledger's rows and README.md's line to what is wanted.
+// entered holds the ledger's rows before that of x, and README.md's line, to what is wanted.
 func (m *toyModule) entered(rows, sum string) {
 	m.t.Helper()
-	if got, want := m.read(ledger), toyFiles[ledger]+rows+"\n"; got != want {
+	want := strings.Replace(toyFiles[ledger], "| x |", rows+"| x |", 1)
+	if got := m.read(ledger); got != want {
 		m.t.Errorf("the ledger is\n%s\nwant\n%s", got, want)
 	}
 	if got, want := m.read("README.md"), "A toy.\n\n"+sum+"\n\nEnd.\n"; got != want {
@@ -313,8 +319,9 @@ func TestCommandRefused(t *testing.T) {
 	}
 	m.write(helpers, toyFiles[helpers])
 	m.write(equivalents, toyFiles[equivalents])
+	refused("--row a,tokens,1,2,3", "--row a,tokens,1,2,3: want package, operators, seed, mutants")
 	m.write(ledger, strings.Replace(toyFiles[ledger], "| 9 | 5 |", "| 9 | five |", 1))
-	refused("--enter ./p", `" five "`)
+	refused("--enter ./p", "| 9 | five |")
 	for _, name := range []string{"README.md", ledger} {
 		m.write(ledger, toyFiles[ledger])
 		if err := os.Remove(filepath.Join(m.folder, name)); err != nil {

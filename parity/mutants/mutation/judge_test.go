@@ -213,17 +213,6 @@ func TestPercent(t *testing.T) {
 			t.Errorf("%+v: %s, want %s", c.score, got, c.interval)
 		}
 	}
-	for bad, want := range map[string]string{
-		"": "no rows", "| a | c | 1 | 1 | 1 | one | 0 | 100 % | all |\n": `" one "`,
-	} {
-		_, err := totals("| package |\n|---|\n" + bad)
-		simtest.Refused(t, bad, err, want)
-	}
-	const row = "| a | c | 1 | 2 | 2 | 1 | 0 | 50 % | all |\n"
-	got := enter("| a | b | 0 |\n", "a", "c", 1, &score{mutants: 2, judged: 2, killed: 1})
-	if got != row {
-		t.Errorf("a row that is the first line becomes %q, want %q", got, row)
-	}
 }
 
 // TestVerdicts: what was judged is not judged again, and what is new is.

@@ -1,17 +1,13 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 )
 
 const (
-	ledger      = "parity/mutants/MUTATION.md"
 	equivalents = "parity/mutants/equivalent.tsv"
 	helpers     = "parity/mutants/helping.tsv"
 )
@@ -102,61 +98,3 @@ func count(all []mutant, known []equivalent, lines map[string][]string) (*score,
 	}
 	return s, nil
 }
-
-// enter puts a package's row into the ledger, in place of the one that it has.
-func enter(text, folder, commit string, seed uint64, s *score) string {
-	row := fmt.Sprintf(
-		"| %s | %s | %d | %d | %d | %d | %d | %.0f %% | %s |", folder, commit, seed, s.mutants,
-		s.judged, s.killed, s.equivalent, s.percent(), s.interval(),
-	)
-	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	own := "| " + folder + " |"
-	if i := slices.IndexFunc(lines,
-		func(line string) bool { return strings.HasPrefix(line, own) }); i >= 0 {
-		lines[i] = row
-	} else {
-		lines = append(lines, row)
-	}
-	return strings.Join(lines, "\n") + "\n"
-}
-
-// totals are the sentence that README.md says of the ledger: each family of operators apart, since
-// tests see fewer of those that came later. A row names its family unless it is the first.
-func totals(ledger string) (string, error) {
-	sums := make([]struct{ judged, killed int }, len(families))
-	for line := range strings.Lines(ledger) {
-		cells := strings.Split(line, "|")
-		if len(cells) != 11 || strings.HasPrefix(line, "| package |") || line[1] == '-' {
-			continue
-		}
-		var n [3]int // judged, killed, equivalent
-		for i := range n {
-			var err error
-			if n[i], err = strconv.Atoi(strings.TrimSpace(cells[5+i])); err != nil {
-				return "", fmt.Errorf("%s: %q: %w", line, cells[5+i], err)
-			}
-		}
-		s := &sums[max(0, slices.IndexFunc(families, func(family string) bool {
-			return strings.HasSuffix(strings.TrimSpace(cells[1]), " ("+family+")")
-		}))]
-		s.judged, s.killed = s.judged+n[0]-n[2], s.killed+n[1]
-	}
-	if sums[0].judged == 0 {
-		return "", errors.New("the ledger has no rows")
-	}
-	var parts []string
-	for i, s := range sums {
-		share := 100 * float64(s.killed) / float64(s.judged)
-		switch {
-		case i == 0:
-			parts = append(parts,
-				fmt.Sprintf("%d of %d mutants killed (%.1f %%)", s.killed, s.judged, share))
-		case s.judged > 0:
-			parts = append(parts,
-				fmt.Sprintf("%s: %.1f %% of %d", families[i], share, s.judged))
-		}
-	}
-	return strings.Join(parts, "; ") + ".", nil
-}
-
-var totalsLine = regexp.MustCompile(`(?m)^\d+ of \d+ mutants killed .*$`)

@@ -183,54 +183,6 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// TestEnter: a package has one row, the last one.
-func TestEnter(t *testing.T) {
-	const table = "# Scores\n\n| package |\n|---|\n"
-	text := enter(
-		table, "a/b", "1234567", 3, &score{mutants: 5, judged: 5, killed: 2, equivalent: 1},
-	)
-	if want := table + "| a/b | 1234567 | 3 | 5 | 5 | 2 | 1 | 50 % | all |\n"; text != want {
-		t.Errorf("%q, want %q", text, want)
-	}
-	text = enter(text, "a", "1234567", 4, &score{mutants: 1, judged: 1, equivalent: 1})
-	text = enter(text, "a/b", "89abcde", 5, &score{mutants: 4, judged: 4, killed: 3})
-	if want := table + "| a/b | 89abcde | 5 | 4 | 4 | 3 | 0 | 75 % | all |\n| a | 1234567 | 4 | " +
-		"1 | 1 | 0 | 1 | 100 % | all |\n"; text != want {
-		t.Errorf("%q, want %q", text, want)
-	}
-}
-
-// TestTotals: README.md says what the rows of the ledger come to.
-func TestTotals(t *testing.T) {
-	const root = "../../../"
-	text, err := os.ReadFile(root + ledger)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum, err := totals(string(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	readme, err := os.ReadFile(root + "README.md")
-	if got := totalsLine.FindAllString(string(readme), -1); err != nil ||
-		!slices.Equal(got, []string{sum}) {
-		t.Errorf("README.md has %q (%v), want %q", got, err, sum)
-	}
-	table := enter(enter("| package |\n|---|\n", "a", "c", 1,
-		&score{mutants: 9, judged: 9, killed: 5, equivalent: 1}),
-		"b", "c", 1, &score{mutants: 2, judged: 2, killed: 2})
-	if got, err := totals(table); err != nil ||
-		got != "7 of 10 mutants killed (70.0 %)." {
-		t.Errorf("%q, %v", got, err)
-	}
-	table = enter(table, "a (confusions)", "c", 1, &score{mutants: 8, judged: 4, killed: 1})
-	table = enter(table, "a (omissions)", "c", 1, &score{mutants: 2, judged: 2, killed: 1})
-	if got, err := totals(table); err != nil || got != "7 of 10 mutants killed "+
-		"(70.0 %); omissions: 50.0 % of 2; confusions: 25.0 % of 4." {
-		t.Errorf("of three families: %q, %v", got, err)
-	}
-}
-
 // TestSample: a seed decides which are judged, and another takes others.
 func TestSample(t *testing.T) {
 	all := func() (a []int) {

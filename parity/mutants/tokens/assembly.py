@@ -134,7 +134,7 @@ def judge(o: argparse.Namespace, folder: str, tests: list[tuple[str, str, list[s
     ]
     common.judge(
         o,
-        f"{folder}/_generate (tokens)",
+        f"{folder}/_generate",
         len(everything),
         [m for m in chosen if assembled(m)],
         tree,

@@ -1,4 +1,4 @@
-"""What the runners share: samples, copies of the tree, judging, and the ledger's row."""
+"""What the runners share: samples, copies of the tree, and judging."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import functools
 import math
 import os
 import random
-import re
 import shutil
 import signal
 import subprocess
@@ -21,9 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-LEDGER = ROOT / "parity/mutants/MUTATION.md"
 EQUIVALENT = ROOT / "parity/mutants/equivalent.tsv"
-README = ROOT / "README.md"
 
 # A mutant is late that takes so many times what the tests take without one, and some seconds. It
 # is killed then if the same tests without it are in time: a busy machine is late with either.
@@ -54,7 +51,7 @@ def options(what: str | None, most: int, folders: Collection[str] = ()) -> argpa
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 10**6))
     parser.add_argument("--most", type=int, default=most, help="mutants that are judged")
     parser.add_argument("--budget", type=float, default=0, help="seconds after which no other is")
-    parser.add_argument("--enter", action="store_true", help=f"the score into {LEDGER.name}")
+    parser.add_argument("--enter", action="store_true", help="the score into MUTATION.md")
     parser.add_argument(
         "--verdicts",
         type=Path,
@@ -183,12 +180,9 @@ def judge(
         f"seed {o.seed}"
     )
     if o.enter:
-        row = (
-            f"| {name} | {git('rev-parse', '--short', 'HEAD')} | {o.seed} | {total} | {judged} | "
-            f"{killed} | {equivalent} | {100 * score:.0f} % | "
-            f"{among} |"
-        )
-        enter(name, row)
+        counted = f"{name},tokens,{o.seed},{total},{judged},{killed},{equivalent}"
+        enter = ["go", "run", "./parity/mutants/mutation", "--row", counted]
+        subprocess.run(enter, cwd=ROOT, check=True)
 
 
 def interval(p: float, n: int, whole: bool) -> str:
@@ -199,30 +193,3 @@ def interval(p: float, n: int, whole: bool) -> str:
     middle, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     low, high = ((middle + s * half) / (1 + z * z / n) for s in (-1, 1))
     return f"{100 * low:.0f}–{100 * high:.0f} %"
-
-
-def enter(name: str, row: str) -> None:
-    """Put the row into the ledger, and the ledger's sum into README.md."""
-    lines = LEDGER.read_text().splitlines()
-    kept = [line for line in lines if not line.startswith(f"| {name} |")]
-    LEDGER.write_text("\n".join([*kept, row]) + "\n")
-    rows = [
-        line.split("|")
-        for line in [*kept, row]
-        if re.match(r"\| [^-p|][^|]*\|", line) or re.match(r"\| p(?!ackage )", line)
-    ]
-
-    def sums(ending: str) -> tuple[int, int, float]:
-        numbers = [[int(c) for c in cells[5:8]] for cells in rows if re.search(ending, cells[1])]
-        judged, killed = sum(j - e for j, _, e in numbers), sum(k for _, k, _ in numbers)
-        return killed, judged, 100 * killed / max(1, judged)
-
-    # As parity/mutants/mutation says it: families of operators but the first are apart, in order.
-    killed, judged, share = sums(r"^(?!.* \((?!tokens)\w+\) $)")
-    total = f"{killed} of {judged} mutants killed ({share:.1f} %)"
-    named = [re.search(r" \((?!tokens)(\w+)\) $", cells[1]) for cells in rows]
-    for family in dict.fromkeys(found[1] for found in named if found):
-        _, judged, share = sums(rf" \({family}\) $")
-        total += f"; {family}: {share:.1f} % of {judged}"
-    total += "."
-    README.write_text(re.sub(r"(?m)^\d+ of \d+ mutants killed .*$", total, README.read_text()))

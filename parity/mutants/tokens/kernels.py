@@ -259,7 +259,7 @@ def main() -> None:
         judges.append((package, [str(tree / program), *flags]))
     common.judge(
         o,
-        "gpu/internal/kernels (tokens)",
+        "gpu/internal/kernels",
         len(everything),
         chosen,
         tree,

@@ -277,7 +277,7 @@ def main() -> None:
             commands += [("", command)] if some else []
         return commands
 
-    common.judge(o, "python/lockstep (tokens)", len(everything), chosen, tree, judges, plant, took)
+    common.judge(o, "python/lockstep", len(everything), chosen, tree, judges, plant, took)
 
 
 if __name__ == "__main__":
