@@ -53,6 +53,11 @@ func TestJobLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	drawn := func(k int, u float64) lockstep.Job {
+		j := lockstep.Job{Route: rows(n), Draws: make([]float64, n-20)}
+		j.Draws[k] = u
+		return j
+	}
 	columns := "want equal numbers"
 	for _, c := range []struct {
 		name      string
@@ -87,6 +92,11 @@ func TestJobLimits(t *testing.T) {
 		{"draws of all", lockstep.Job{Route: rows(n), Draws: make([]float64, n-20)}, 0, ""},
 		{"draws of less", lockstep.Job{Route: rows(n), Draws: make([]float64, n-21)}, 0,
 			"579 draws are given, want 580"},
+		{"the least draw and the largest", drawn(579, math.Nextafter(1, 0)), 0, ""},
+		{"a draw of 1", drawn(0, 1), 0, "the draw of step 20 is 1, want one in [0, 1)"},
+		{"the last draw below 0", drawn(579, -1e-300), 0, "the draw of step 599 is -1e-300"},
+		{"a draw that is NaN", drawn(1, math.NaN()), 0, "the draw of step 21 is NaN"},
+		{"a draw that no step has", drawn(480, 2), lockstep.CostOnly, ""},
 		{"a table", lockstep.Job{Route: rows(n), Policy: table}, 0, ""},
 		{"a table that is nil", lockstep.Job{Route: rows(n), Policy: (*lockstep.Table)(nil)}, 0,
 			"has no actions"},

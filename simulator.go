@@ -45,7 +45,7 @@ type Job struct {
 
 	// Draws, if not nil, are the uniform variates of the rollout in place of its
 	// seed's: that of step ContextLength+k at index k, one for every step that is
-	// simulated. They can put a draw on the very edge of a distribution.
+	// simulated, in [0, 1). They can put a draw on the very edge of a distribution.
 	Draws []float64
 
 	// Sampling, if not nil, samples the actions of a Network. Without, they are the
@@ -68,7 +68,8 @@ func (j *Job) End(shortcuts Shortcuts) int {
 }
 
 // Check refuses what no engine can simulate: a missing route or one that no loader
-// makes, teachers and draws that are too short, and a policy that cannot steer it.
+// makes, teachers and draws that are too short, draws that are none, and a policy that cannot
+// steer it.
 func (j *Job) Check(shortcuts Shortcuts) error {
 	r := j.Route
 	if r == nil {
@@ -92,10 +93,24 @@ func (j *Job) Check(shortcuts Shortcuts) error {
 			len(t.Action), end,
 		)
 	}
-	if n := end - ContextLength; j.Draws != nil && len(j.Draws) < n {
-		return fmt.Errorf("%d draws are given, want %d", len(j.Draws), n)
+	if err := j.checkDraws(end - ContextLength); err != nil {
+		return err
 	}
 	return j.checkPolicy()
+}
+
+// checkDraws refuses draws that are given but are not what n steps need. One beyond the edge of the
+// last token would choose a token that is none.
+func (j *Job) checkDraws(n int) error {
+	if j.Draws != nil && len(j.Draws) < n {
+		return fmt.Errorf("%d draws are given, want %d", len(j.Draws), n)
+	}
+	for k, u := range j.Draws[:min(n, len(j.Draws))] {
+		if !(u >= 0 && u < 1) {
+			return fmt.Errorf("the draw of step %d is %v, want one in [0, 1)", ContextLength+k, u)
+		}
+	}
+	return nil
 }
 
 // checkPolicy refuses a job whose policy cannot run as the job says.
