@@ -1,8 +1,10 @@
 package main
 
 import (
+	"io/fs"
 	"math/rand/v2"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -36,6 +38,65 @@ func TestLedger(t *testing.T) {
 		!slices.Equal(got, []string{sum}) {
 		t.Errorf("README.md has %q (%v), want %q", got, err, sum)
 	}
+}
+
+// TestWithoutRow: a package has a row of the ledger, or its page says why it has none.
+func TestWithoutRow(t *testing.T) {
+	const root = "../../../"
+	text, err := os.ReadFile(root + ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rows, err := parseLedger(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := map[string]bool{}
+	for _, r := range rows {
+		has[r.folder] = true
+	}
+	_, told, _ := strings.Cut(string(text), "\n## Packages without a row\n\n")
+	told, _, _ = strings.Cut(told, "\n\n")
+	says := map[string]bool{}
+	for line := range strings.Lines(told) {
+		for k, name := range strings.Split(strings.Split(line, "|")[1], "`") {
+			if k%2 == 1 {
+				says[name] = true
+			}
+		}
+	}
+	packages, err := packagesIn(root)
+	if err != nil || len(packages) < len(says) || len(says) == 0 {
+		t.Fatalf("%d packages, of which %d have no row: %v", len(packages), len(says), err)
+	}
+	for name := range packages {
+		if has[name] == says[name] {
+			t.Errorf("%s: %s has a row: %v; a reason why it has none: %v", ledger, name, has[name],
+				says[name])
+		}
+	}
+	for name := range says {
+		if !packages[name] {
+			t.Errorf("%s: there is no package %s that could have a row", ledger, name)
+		}
+	}
+}
+
+// packagesIn are the folders of the module's packages, those of tests alone, too.
+func packagesIn(root string) (packages map[string]bool, err error) {
+	packages = map[string]bool{}
+	err = fs.WalkDir(os.DirFS(root), ".", func(file string, d fs.DirEntry, err error) error {
+		name := d.Name()
+		if d.IsDir() && file != "." && (name[0] == '.' || name[0] == '_' || name == "testdata" ||
+			name == "build") {
+			return fs.SkipDir
+		}
+		if path.Ext(name) == ".go" {
+			packages[path.Dir(file)] = true
+		}
+		return err
+	})
+	return packages, err
 }
 
 // enteredRows are what stands behind a page when rows are entered one after the other, and the sum.
