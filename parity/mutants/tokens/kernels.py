@@ -97,6 +97,7 @@ REST = (
     "ObserveParts|ObserveNaN|NotObserved|RolledFailure|Taught|Tables|Faults"
 )
 FAULTS = "^(controller_panics|NaN_.*)$"
+OTHERS = "Fork|SeenAlone|PoliciesAtEdges"  # of all engines
 FAST = ["-test.failfast", "-test.run"]
 # The tests that judge, the quickest first.
 UNITS = (
@@ -225,6 +226,7 @@ def tests(folder: str, names: str) -> str:
 def main() -> None:
     o = common.options(__doc__, most=40)
     units, engine, rest = tests(KERNELS, UNITS), tests("gpu", ENGINE), tests("gpu", REST)
+    others = tests("engines", OTHERS)
     files = [
         f
         for f in common.tracked(KERNELS)
@@ -253,6 +255,7 @@ def main() -> None:
         ("gpu", [*FAST, f"{engine}/blocks_of_1"]),
         ("gpu", [*FAST, f"{rest}/{FAULTS}"]),
         ("gpu", [*FAST, f"{engine}/blocks_of_6"]),
+        ("engines", [*FAST, f"{others}/^emulated$"]),
     ):
         program = f"build/{package.replace('/', '_')}.test"
         subprocess.run(["go", "test", "-c", "-o", program, f"./{package}"], cwd=tree, check=True)
