@@ -84,8 +84,8 @@ func collectsWhatItSees(
 	}
 }
 
-// TestObserveAgain: of several rollouts the places that are asked for are observed in any order, one
-// and the same rollout again after another, too.
+// TestObserveAgain: of several rollouts the places that are asked for are observed in any order,
+// one and the same rollout again after another, too.
 func TestObserveAgain(t *testing.T) {
 	c := config(t)
 	routes := policyRoutes(t, 3)

@@ -67,7 +67,7 @@ func TestClassicZeros(t *testing.T) {
 		t.Fatal(err)
 	}
 	network := &classic.Perceptron{Layers: []classic.Layer{
-		{Weights: []float32{minus, 0, 0}, Bias: []float32{minus}}, // -0 of what it sees: 1, -0, -0
+		{Weights: []float32{minus, 0, 0}, Bias: []float32{minus}}, // -0 of 1, -0, -0
 		{Weights: []float32{-1}, Bias: []float32{minus}},
 	}}
 	var want ran
@@ -88,7 +88,7 @@ func TestClassicZeros(t *testing.T) {
 		if i == 0 {
 			want = got
 			if at := want.end.States[0]; at != 0 || !math.Signbit(at) {
-				t.Fatalf("the reference's pendulum is at %v, want -0: it does not show the sign", at)
+				t.Fatalf("the reference's pendulum is at %v, want -0, which shows the sign", at)
 			}
 			continue
 		}

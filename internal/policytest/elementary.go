@@ -40,7 +40,7 @@ func HoldElementary(t *testing.T, exp, log, atanh2 func(float64) float64) {
 			hold("log", log, math.Log, x)
 		}
 	}
-	// Half-way between two powers of 2 the even one is taken: the last bit is another by the odd one.
+	// Half-way between two powers of 2 it is the even one: the last bit is another by the odd one.
 	for x, want := range map[float64]float64{
 		0x1.e7f9c1e980fa9p+01: 0x1.6a09e667f3bccp+05, 0x1.0076e6a42d3dep+06: 0x1.6a09e667f3bd9p+92,
 	} {
