@@ -162,7 +162,7 @@ func (v *vector) StepRows(actions classic.Actions, t *classic.Transition, rows [
 	return nil
 }
 
-// uncountedFrom is for how many steps no count comes to the largest int32, where the largest is this.
+// uncountedFrom is for how many steps no count comes to the largest int32, the largest being this.
 func uncountedFrom(count int32) int { return math.MaxInt32 - 1 - int(count) }
 
 // count takes back what is counted beyond classic.MostSteps, if within so many steps a count could
