@@ -45,6 +45,12 @@ func TestVerify(t *testing.T) {
 		"reads": {"import os\nWEIGHTS = open(os.path.join(os.path.dirname(__file__), 'w.txt'))",
 			"return float(len(WEIGHTS.name)) / 9e3",
 			[]string{"touched: file w.txt\n", "depends on: files: yes\n"}},
+		// What the first run leaves the second reads.
+		"left": {"import os\nLEFT = '" + filepath.Join(dir, "left") + "'",
+			"self.n = self.n or (len(open(LEFT).read()) if os.path.exists(LEFT)\n" +
+				"                  else open(LEFT, 'w').write('123'))\n" +
+				"        return 0.1 * self.n * (target_lataccel - current_lataccel)",
+			[]string{"touched: file left\n", "depends on: files: yes\n"}},
 		"draws": {"import random", "return random.random()",
 			[]string{"two runs: DIFFERENT", "touched: random random\n", "depends on: patches: " +
 				"unknown, time: unknown, random: yes, files: unknown\n"}},
@@ -63,9 +69,11 @@ func TestVerify(t *testing.T) {
 		}
 		file, out := filepath.Join(dir, name+".py"), filepath.Join(dir, name+".json")
 		writeController(t, file, c.top, c.body)
-		status, stdout, stderr := lockstepRun(
-			t.Context(),
-			append([]string{"verify", file, "--out", out}, inputs...)...)
+		args := append([]string{"verify", file, "--out", out}, inputs...)
+		if name == "left" {
+			args = append(args, "--num_segs", "1") // or the second route's would read it, too
+		}
+		status, stdout, stderr := lockstepRun(t.Context(), args...)
 		// whose routes fail
 		if want := map[bool]int{true: exitUsage}[name == "steals"]; status != want {
 			t.Fatalf("%s: exit %d, want %d\n%s", name, status, want, stderr)
