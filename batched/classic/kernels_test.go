@@ -10,6 +10,7 @@ import (
 
 	"lockstep/classic"
 	golden "lockstep/golden/classic"
+	"lockstep/internal/guard"
 )
 
 // require fails where this CPU has no assembly to be held to anything.
@@ -505,14 +506,11 @@ func TestLengths(t *testing.T) {
 				{16, 16, 16}: false, {8, 16, 24}: false, {0, 0, 0}: false,
 				{12, 16, 16}: true, {16, 8, 16}: true, {16, 16, 8}: true, {16, 15, 16}: true,
 			} {
-				func() {
-					defer func() {
-						if got := recover() != nil; got != refused {
-							t.Errorf("%s: %s of %d: refused is %v", k.name, name, lengths, got)
-						}
-					}()
-					call(lengths[0], lengths[1], lengths[2])
-				}()
+				err := guard.Do(func() { call(lengths[0], lengths[1], lengths[2]) })
+				if (err != nil) != refused {
+					t.Errorf("%s: %s of %d: %v, refused should be %v", k.name, name, lengths, err,
+						refused)
+				}
 			}
 		}
 	}

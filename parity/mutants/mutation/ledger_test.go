@@ -12,18 +12,24 @@ import (
 	"lockstep/internal/simtest"
 )
 
+// readLedger is the text of the ledger's page, and the rows.
+func readLedger(t *testing.T, root string) (text string, rows []*ledgerRow) {
+	t.Helper()
+	page, err := os.ReadFile(root + ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, rows, err = parseLedger(string(page)); err != nil {
+		t.Fatal(err)
+	}
+	return string(page), rows
+}
+
 // TestLedger: rows of the ledger stand in order, each with the score of its numbers, and README.md
 // says what they come to.
 func TestLedger(t *testing.T) {
 	const root = "../../../"
-	text, err := os.ReadFile(root + ledger)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rows, err := parseLedger(string(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, rows := readLedger(t, root)
 	for i, r := range rows[1:] {
 		if rows[i].order(r) >= 0 {
 			t.Errorf("%s: a row is behind its place: %s", ledger, r.line())
@@ -43,19 +49,12 @@ func TestLedger(t *testing.T) {
 // TestWithoutRow: a package has a row of the ledger, or its page says why it has none.
 func TestWithoutRow(t *testing.T) {
 	const root = "../../../"
-	text, err := os.ReadFile(root + ledger)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rows, err := parseLedger(string(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text, rows := readLedger(t, root)
 	has := map[string]bool{}
 	for _, r := range rows {
 		has[r.folder] = true
 	}
-	_, told, _ := strings.Cut(string(text), "\n## Packages without a row\n\n")
+	_, told, _ := strings.Cut(text, "\n## Packages without a row\n\n")
 	told, _, _ = strings.Cut(told, "\n\n")
 	says := map[string]bool{}
 	for line := range strings.Lines(told) {
