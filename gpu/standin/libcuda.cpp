@@ -106,10 +106,13 @@ struct Function {
   int shared = 48 << 10;
 };
 
-// A Context has the device's memory to itself.
+// A Context has the device's memory to itself. Who is asked whether a stream has done its
+// work answers while the device computes, as a driver does: that needs the second lock alone.
+// Who takes both takes them in this order.
 struct Context {
-  std::mutex mutex;  // of what follows
-  std::unique_ptr<Device> device;
+  std::mutex computing;            // of what the device does
+  std::mutex mutex;                // of what follows
+  std::unique_ptr<Device> device;  // comes and goes with both locks
   std::map<Function *, std::unique_ptr<Function>> functions;
   int references = 0;              // of the primary one
   CUresult failed = CUDA_SUCCESS;  // answers everything from then on
@@ -153,15 +156,23 @@ void Stream::run() {
   }
 }
 
-// use calls f with the device, on a thread that has the context.
+// enter calls f on a thread that has the context, beside what the device computes.
 template <class F>
-CUresult use(F f) {
+CUresult enter(F f) {
   if (!initialised) return CUDA_ERROR_NOT_INITIALIZED;
   if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   std::lock_guard<std::mutex> lock(current->mutex);
   if (current->failed != CUDA_SUCCESS) return current->failed;
   if (current->device == nullptr) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-  return f(*current->device);
+  return f();
+}
+
+// use calls f with the device, when it has computed.
+template <class F>
+CUresult use(F f) {
+  if (current == nullptr) return enter([] { return CUDA_SUCCESS; });
+  std::lock_guard<std::mutex> lock(current->computing);
+  return enter([&] { return f(*current->device); });
 }
 
 CUresult translate(Device &device, Result result, CUresult invalid) {
@@ -185,11 +196,11 @@ Stream *stream_of(CUstream stream) {
 
 // then gives a command to the stream, which calls f with the device.
 CUresult then(CUstream stream, std::function<CUresult(Device &)> f) {
-  return use([&](Device &) {
+  return enter([&] {
     Stream *s = stream_of(stream);
     if (s->context != current) return CUDA_ERROR_INVALID_HANDLE;
     s->add([f, s] {
-      std::lock_guard<std::mutex> lock(s->context->mutex);
+      std::lock_guard<std::mutex> lock(s->context->computing);
       return s->context->device == nullptr ? CUDA_ERROR_CONTEXT_IS_DESTROYED
                                            : f(*s->context->device);
     });
@@ -303,7 +314,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice) {
   if (!initialised) return CUDA_ERROR_NOT_INITIALIZED;
-  std::lock_guard<std::mutex> lock(primary.mutex);
+  std::scoped_lock lock(primary.computing, primary.mutex);
   if (primary.device == nullptr) open(primary);
   primary.references++;
   *ctx = reinterpret_cast<CUcontext>(&primary);
@@ -311,7 +322,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice) {
 }
 
 CUresult cuDevicePrimaryCtxRelease(CUdevice) {
-  std::lock_guard<std::mutex> lock(primary.mutex);
+  std::scoped_lock lock(primary.computing, primary.mutex);
   if (primary.references == 0) return CUDA_ERROR_INVALID_CONTEXT;
   if (--primary.references == 0) primary.device.reset();
   return CUDA_SUCCESS;
@@ -339,7 +350,7 @@ CUresult cuCtxSetCurrent(CUcontext ctx) {
 }
 
 CUresult cuStreamCreate(CUstream *stream, unsigned int) {
-  return use([&](Device &) {
+  return enter([&] {
     *stream = reinterpret_cast<CUstream>(new Stream(current));
     return CUDA_SUCCESS;
   });
@@ -352,12 +363,12 @@ CUresult cuStreamDestroy(CUstream stream) {
 
 CUresult cuStreamQuery(CUstream stream) {
   Stream *s = nullptr;
-  const CUresult found = use([&](Device &) {
+  const CUresult found = enter([&] {
     s = stream_of(stream);
     return CUDA_SUCCESS;
   });
   if (found == CUDA_SUCCESS && !s->idle()) return CUDA_ERROR_NOT_READY;
-  return use([&](Device &) {
+  return enter([&] {
     lockstep_standin_counts[kSynchronisations]++;
     return CUDA_SUCCESS;
   });
@@ -365,7 +376,7 @@ CUresult cuStreamQuery(CUstream stream) {
 
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count,
                             CUjit_option *options, void **values) {
-  return use([&](Device &) {
+  return enter([&] {
     const bool machine_code = memcmp(image, "\177ELF", 4) == 0;
     const bool machine_code_12 = machine_code && fault("driver-12");
     const bool ptx_9 =
@@ -403,7 +414,7 @@ CUresult cuModuleUnload(CUmodule module) {
 }
 
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule, const char *name) {
-  return use([&](Device &) {
+  return enter([&] {
     auto f = std::make_unique<Function>();
     f->name = name;
     *function = reinterpret_cast<CUfunction>(f.get());
@@ -463,7 +474,7 @@ CUresult cuMemFree(CUdeviceptr pointer) {
 }
 
 CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned int) {
-  return use([&](Device &) {
+  return enter([&] {
     return posix_memalign(pointer, 4096, bytes) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
   });
 }
@@ -521,7 +532,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int blocks, unsigned int, 
   const std::string argument(static_cast<const char *>(parameters[0]), argument_size(f->name));
   if (fault("launch")) return then(stream, [](Device &) { return CUDA_ERROR_LAUNCH_FAILED; });
   if (fault("hang")) {
-    return use([&](Device &) {
+    return enter([&] {
       stream_of(stream)->add([] {
         while (fault("hang")) usleep(1000);
         return CUDA_SUCCESS;
@@ -539,7 +550,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int blocks, unsigned int, 
 }
 
 CUresult cuEventCreate(CUevent *event, unsigned int) {
-  return use([&](Device &) {
+  return enter([&] {
     *event = reinterpret_cast<CUevent>(new Event);
     return CUDA_SUCCESS;
   });
@@ -567,7 +578,7 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int) {
   auto moment = reinterpret_cast<Event *>(event)->moment;
-  return use([&](Device &) {
+  return enter([&] {
     stream_of(stream)->add([=] {
       std::unique_lock<std::mutex> lock(moment->mutex);
       moment->come.wait(lock, [&] { return moment->past; });
@@ -578,7 +589,7 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int) {
 }
 
 CUresult cuEventElapsedTime(float *milliseconds, CUevent from, CUevent to) {
-  return use([&](Device &) {
+  return enter([&] {
     *milliseconds = static_cast<float>(reinterpret_cast<Event *>(to)->moment->milliseconds -
                                        reinterpret_cast<Event *>(from)->moment->milliseconds);
     return CUDA_SUCCESS;
