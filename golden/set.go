@@ -90,7 +90,7 @@ func (s *Set) Routes() string {
 // complete is an error if a recording in the folder is not listed: it would be compared
 // with nothing.
 func (s *Set) complete() error {
-	files, err := filepath.Glob(filepath.Join(s.Dir, "*.npz"))
+	files, err := fileio.Glob(s.Dir, "*.npz")
 	for _, file := range files {
 		listed := func(e Entry) bool { return e.File == filepath.Base(file) }
 		if !slices.ContainsFunc(s.Recordings, listed) {
@@ -122,7 +122,7 @@ func Sets(root string) ([]*Set, error) {
 		dir := filepath.Join(root, d.Name())
 		s, err := OpenSet(dir)
 		if errors.Is(err, fs.ErrNotExist) {
-			if recordings, _ := filepath.Glob(filepath.Join(dir, "*.npz")); len(recordings) > 0 {
+			if recordings, _ := fileio.Glob(dir, "*.npz"); len(recordings) > 0 {
 				return nil, fmt.Errorf(
 					"%s: %d recordings without provenance.json: restore it, or remove the folder",
 					dir, len(recordings),

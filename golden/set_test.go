@@ -149,7 +149,7 @@ func TestSetErrors(t *testing.T) {
 	}
 	const one = `{"profile": "ort1.30-avx2-expU-sinfma-csv2", "recordings": [{"file": ` +
 		`"00000.pid.npz"}]}`
-	unlisted := t.TempDir()
+	unlisted := filepath.Join(t.TempDir(), "a[b]*") // which a shell would take for a pattern
 	write(t, filepath.Join(unlisted, "provenance.json"), one)
 	write(t, filepath.Join(unlisted, "00000.pid.npz"), "")
 	write(t, filepath.Join(unlisted, "00001.pid.npz"), "")
@@ -162,7 +162,7 @@ func TestSetErrors(t *testing.T) {
 		t.Errorf("a recording that is not listed: %v", err)
 	}
 	root := t.TempDir()
-	lost := filepath.Join(root, "lost")
+	lost := filepath.Join(root, "lost[b]*")
 	write(t, filepath.Join(lost, "00000.pid.npz"), "")
 	if _, err := golden.Sets(root); err == nil ||
 		err.Error() != lost+": 1 recordings without provenance.json: restore it, or remove the "+

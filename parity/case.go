@@ -61,7 +61,7 @@ func CaseFiles(path string) ([]string, error) {
 	if info, err := os.Stat(path); err != nil {
 		return nil, err
 	} else if info.IsDir() {
-		return filepath.Glob(filepath.Join(path, "*.json"))
+		return fileio.Glob(path, "*.json")
 	}
 	return []string{path}, nil
 }

@@ -62,7 +62,7 @@ func TestCaseFile(t *testing.T) {
 
 // TestCaseNames: a name is no longer than files may have, and a folder's cases come in order.
 func TestCaseNames(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "a[b]*") // which a shell would take for a pattern
 	short := Case{What: "x", Stage: "s", Engine: "e"}
 	long := Case{What: strings.Repeat("x", 200), Stage: "r", Engine: "e"}
 	if err := errors.Join(short.Save(dir, &short), long.Save(dir, &long)); err != nil {

@@ -136,8 +136,11 @@ func (c *compareCommand) repeat(env *environment, rollout string) string {
 		}
 		value = !valued && (name == "--only" || name == "--report")
 	}
-	return report.CommandLine(append(words, "--only", rollout))
+	return report.CommandLine(append(words, "--only", literally.Replace(rollout)))
 }
+
+// literally makes a name the pattern of --only that nothing else matches.
+var literally = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
 // prepare opens engines in one profile, and loads routes for the first if it runs: the
 // files that there are for the path of the data.

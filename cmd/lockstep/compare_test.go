@@ -548,11 +548,18 @@ func TestCompareStatus(t *testing.T) {
 func TestCompareReplayCommand(t *testing.T) {
 	plant(t, "logits")
 	inputs := shortInputs(t)
+	routes := inputs[len(inputs)-1]
+	// beside b a name that --only would take for a pattern, and which matches b alone
+	if err := os.Rename(
+		filepath.Join(routes, "a.csv"), filepath.Join(routes, `[b]*?\.csv`),
+	); err != nil {
+		t.Fatal(err)
+	}
 	_, stdout, _ := lockstepRun(
 		t.Context(),
 		append(
 			append([]string{"compare"}, inputs...), "--num_segs=3", "--pid", "1,0,0", "--pid=2,0,0",
-			"--only", "b/*", "--report", filepath.Join(t.TempDir(), "r.html"),
+			"--only", "*/*_1_*", "--report", filepath.Join(t.TempDir(), "r.html"),
 		)...)
 	_, command, ok := strings.Cut(stdout, "replay: lockstep ")
 	if !ok {
@@ -560,10 +567,11 @@ func TestCompareReplayCommand(t *testing.T) {
 	}
 	command, _, _ = strings.Cut(command, "\n")
 	if want := "compare " + strings.Join(inputs, " ") + " --num_segs=3 --pid 1,0,0 --pid=2,0,0 " +
-		"--only b/pid_1_0_0"; command != want {
+		`--only '\[b]\*\?\\/pid_1_0_0'`; command != want {
 		t.Errorf("%q, want %q", command, want)
 	}
-	status, again, _ := lockstepRun(t.Context(), strings.Fields(command)...)
+	words := strings.Fields(strings.ReplaceAll(command, "'", ""))
+	status, again, _ := lockstepRun(t.Context(), words...)
 	if status != exitParity || !strings.Contains(again, "0 of 1 rollouts equal") {
 		t.Errorf("exit %d, %s", status, again)
 	}

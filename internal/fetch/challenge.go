@@ -119,7 +119,7 @@ func (s *Server) routes(
 		}
 		return target, before, nil
 	}
-	leftovers, _ := filepath.Glob(filepath.Join(dir, unpacking)) // of an attempt that was killed
+	leftovers, _ := fileio.Glob(dir, unpacking) // of an attempt that was killed
 	for _, dir := range leftovers {
 		os.RemoveAll(dir)
 	}

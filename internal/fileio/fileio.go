@@ -313,6 +313,16 @@ func ReadFile(path string, kind Kind) ([]byte, error) {
 	return data.Bytes(), err
 }
 
+// Glob are the files below a folder, by a pattern of fs.Glob, in the order of their names. Of the
+// folder's own name each character stands for itself, as it does not in filepath.Glob.
+func Glob(folder, pattern string) ([]string, error) {
+	files, err := fs.Glob(os.DirFS(folder), pattern)
+	for i, file := range files {
+		files[i] = filepath.Join(folder, filepath.FromSlash(file))
+	}
+	return files, err
+}
+
 // SHA256 is the hash of a regular file's bytes, in hexadecimal.
 func SHA256(path string) (string, error) {
 	f, err := Open(path, Kind{"a file", 1 << 50})

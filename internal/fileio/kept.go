@@ -45,7 +45,7 @@ func Kept(folders []string, key string) string {
 		if Trusted(folder) != nil {
 			continue
 		}
-		found, _ := filepath.Glob(filepath.Join(folder, key+"-*"))
+		found, _ := Glob(folder, key+"-*")
 		for _, path := range found {
 			if sound(path) {
 				now := time.Now()
@@ -74,7 +74,7 @@ func Keep(folder, key, from string) (string, error) {
 	if err := os.Chmod(from, 0o755); err != nil {
 		return "", err
 	}
-	found, _ := filepath.Glob(filepath.Join(folder, key+"-*"))
+	found, _ := Glob(folder, key+"-*")
 	for _, path := range found {
 		if !sound(path) {
 			os.Remove(path)

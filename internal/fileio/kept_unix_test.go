@@ -38,7 +38,7 @@ func TestKept(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			home := t.TempDir()
-			t.Setenv("XDG_CACHE_HOME", filepath.Join(home, "cache"))
+			t.Setenv("XDG_CACHE_HOME", filepath.Join(home, "cache[b]*")) // a shell's pattern
 			t.Setenv("TMPDIR", home)
 			keep := func() (folder, program string) {
 				t.Helper()
@@ -98,7 +98,7 @@ func linked(program string) error {
 // wherever they stand among them, and the others stay, as do those of other keys.
 func TestKeepAmong(t *testing.T) {
 	home := t.TempDir()
-	t.Setenv("XDG_CACHE_HOME", filepath.Join(home, "cache"))
+	t.Setenv("XDG_CACHE_HOME", filepath.Join(home, "cache[b]*"))
 	t.Setenv("TMPDIR", home)
 	folder, err := fileio.ProgramDir("programs")
 	if err != nil {

@@ -36,7 +36,7 @@ func (in *inputs) add(name, now string) error {
 		return lockstep.Passing(
 			fmt.Errorf("%s: %s has changed since the run began: it is %.12s, and was %.12s; "+
 				"put it back, or run with the new one in another folder", in.file,
-				plain.Text(name), plain.Text(now), before),
+				plain.Text(name), plain.Text(now), plain.Text(before)),
 		)
 	}
 	return nil

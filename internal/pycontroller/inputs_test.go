@@ -2,6 +2,7 @@ package pycontroller
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -112,6 +113,19 @@ class Controller:
 	if _, got := made(); len(got) != 4 || got[0] != "file gain.txt "+hash("0.5\n") {
 		t.Errorf("edited: %q", got)
 	}
+}
+
+// TestInputsPlain: what a process says of itself is shown without what a terminal would obey.
+func TestInputsPlain(t *testing.T) {
+	in := inputs{file: "c.py"}
+	const name, before, now = "package \x1b[2Jx", "1\x07", "2\x1b]0;"
+	err := errors.Join(in.add(name, before), in.add(name, now))
+	for _, text := range append(in.made(), fmt.Sprint(err)) {
+		if strings.ContainsAny(text, "\x1b\x07") || !strings.Contains(text, "x") {
+			t.Errorf("%q", text)
+		}
+	}
+	contains(t, err, "package \ufffd[2Jx has changed", "it is 2\ufffd]0;, and was 1\ufffd;")
 }
 
 // TestSourceHash: the hash of a controller is that of its file, of those beside it, and of which of

@@ -178,7 +178,7 @@ func findONNXRuntime() (string, error) {
 		_, err := os.Stat(path)
 		return path, err
 	}
-	return first(fileio.CacheDirs("onnxruntime", "*", "libonnxruntime*")...)
+	return first("*/libonnxruntime*", fileio.CacheDirs("onnxruntime")...)
 }
 
 func findCompiler() (string, error) {
@@ -245,22 +245,24 @@ func findGPU() (string, error) {
 	if !cuda {
 		return "", errors.New("built without CUDA")
 	}
-	if path, err := first("/dev/nvidia[0-9]*"); err == nil {
+	if path, err := first("nvidia[0-9]*", "/dev"); err == nil {
 		return path, nil
 	}
-	return first("/dev/dxg")
+	return first("dxg", "/dev")
 }
 
-// first is the first file of patterns.
-func first(patterns ...string) (string, error) {
-	for _, pattern := range patterns {
-		files, err := filepath.Glob(pattern)
+// first is the first file of a pattern in some folders.
+func first(pattern string, folders ...string) (string, error) {
+	var patterns []string
+	for _, folder := range folders {
+		files, err := fileio.Glob(folder, pattern)
 		if err != nil {
 			return "", err
 		}
 		if len(files) > 0 {
 			return files[0], nil
 		}
+		patterns = append(patterns, filepath.Join(folder, pattern))
 	}
 	where := cmp.Or(strings.Join(patterns, " or "), "anywhere, for want of a cache folder")
 	return "", fmt.Errorf("no file %s", where)

@@ -158,10 +158,10 @@ func TestFind(t *testing.T) {
 			"numpy") {
 		t.Errorf("a Python without numpy: %v", err)
 	}
-	if _, err := first(filepath.Join(dir, "bin", "py*")); err != nil {
+	if _, err := first("py*", filepath.Join(dir, "bin")); err != nil {
 		t.Error(err)
 	}
-	if _, err := first(filepath.Join(dir, "none*")); err == nil {
+	if _, err := first("none*", dir); err == nil {
 		t.Error("found what is not there")
 	}
 }
@@ -271,15 +271,16 @@ func TestPath(t *testing.T) {
 	if names := Names(); len(names) != len(All) || names[0] != "assets" {
 		t.Errorf("names %q", names)
 	}
-	_, err := first(filepath.Join(dir, "a*"), filepath.Join(dir, "b*"))
-	want := fmt.Sprintf("no file %s/a* or %s/b*", dir, dir)
+	none := filepath.Join(dir, "none")
+	_, err := first("a*", dir, none)
+	want := fmt.Sprintf("no file %s/a* or %s/a*", dir, none)
 	if err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
-	if _, err := first(filepath.Join(dir, "[")); err == nil {
+	if _, err := first("[", dir); err == nil {
 		t.Error("a pattern that is none finds something")
 	}
-	if file, err := first(filepath.Join(dir, "a*"), filepath.Join(dir, "g*")); file != gcc {
+	if file, err := first("g*", none, dir); file != gcc {
 		t.Errorf("%s, %v, want %s", file, err, gcc)
 	}
 }

@@ -56,7 +56,7 @@ func library() (string, error) {
 		return "", err
 	}
 	defer lock.Close()
-	leftovers, _ := filepath.Glob(filepath.Join(folder, downloads)) // of a killed fetch
+	leftovers, _ := fileio.Glob(folder, downloads) // of a killed fetch
 	for _, dir := range leftovers {
 		os.RemoveAll(dir)
 	}
@@ -69,7 +69,7 @@ func library() (string, error) {
 	if err := download(work, pinned.Wheel); err != nil {
 		return "", err
 	}
-	wheels, _ := filepath.Glob(filepath.Join(work, "*.whl"))
+	wheels, _ := fileio.Glob(work, "*.whl")
 	if len(wheels) != 1 {
 		return "", fmt.Errorf("pip left %d wheels, want 1", len(wheels))
 	}
