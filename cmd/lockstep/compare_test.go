@@ -849,6 +849,9 @@ func TestCompareTraces(t *testing.T) {
 		{"route.trace reference", exitUsage, `route "99999" is not under `},
 		{"policy.trace reference", exitUsage,
 			`controller "mpc" is not known: give it with --controller`},
+		{"misnamed.trace reference", exitUsage,
+			`controller "pid_3.0_0_0" is recorded by another name than engines have: want ` +
+				"pid_3_0_0"},
 		{"nobody.trace reference", exitUsage, "a rollout without a controller's name"},
 		{"model.trace reference", exitUsage, "name the right one with --model_path"},
 		{"model.trace a.trace", exitUsage, "is of the network"},
@@ -948,6 +951,7 @@ func ownTraces(t *testing.T, path func(string) string, header trace.Header) {
 		{"other.trace", mine, "b", "pid", stages, full.End.Outcome},
 		{"route.trace", mine, "99999", "pid", stages, full.End.Outcome},
 		{"policy.trace", mine, "a", "mpc", stages, full.End.Outcome},
+		{"misnamed.trace", mine, "a", "pid_3.0_0_0", stages, full.End.Outcome},
 		{"nobody.trace", mine, "a", "", stages, full.End.Outcome},
 		{"blank.trace", mine, "a", "pid", 0, nil},
 		{"model.trace", elsewhere, "a", "pid", 0, nil},

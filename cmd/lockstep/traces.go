@@ -175,12 +175,11 @@ func namedPolicy(name string, given []lockstep.Policy) (lockstep.Policy, error) 
 		func(p lockstep.Policy) bool { return p.String() == name }); i >= 0 {
 		return given[i], nil
 	}
-	policy, err := lockstep.ParsePolicy(name)
-	switch {
-	case name == "":
+	if name == "" {
 		return nil, errors.New("a rollout without a controller's name")
-	case err != nil:
+	}
+	if _, err := lockstep.ParsePolicy(name); err != nil {
 		return nil, fmt.Errorf("controller %q is not known: give it with --controller", name)
 	}
-	return policy, nil
+	return tinyphysics.Named(name)
 }

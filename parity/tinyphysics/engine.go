@@ -140,6 +140,17 @@ func PolicyName(p lockstep.Policy) string {
 	return p.String()
 }
 
+// Named is the policy of which a recorded rollout says the name. By another name than engines give
+// it, such as pid_3.0_0_0 for pid_3_0_0, it would be found on one side alone.
+func Named(name string) (lockstep.Native, error) {
+	p, err := lockstep.ParsePolicy(name)
+	if err == nil && p.String() != name {
+		err = fmt.Errorf("controller %.60q is recorded by another name than engines have: "+
+			"want %s", name, p)
+	}
+	return p, err
+}
+
 // Live makes a source of a simulator. One that says that it keeps one core busy is called
 // from all of them.
 func Live(sim lockstep.Simulator) *parity.LiveSource {

@@ -263,16 +263,19 @@ class _PID:
         return self.p * e + self.i * self.integral + self.d * d
 
 
+def _word(x: float) -> str:
+    """A gain as the library writes it in a controller's name."""
+    if x == 0 or 1e-4 <= abs(x) < 1e6:
+        return repr(x).removesuffix(".0")
+    return np.format_float_scientific(x, trim="-", exp_digits=2)
+
+
 class _Drive:
     """Drives a simulator and records it."""
 
     def __init__(self, writer: Any, routes: Routes, gains: FloatArray) -> None:
         self.writer, self.routes, self.gains = writer, routes, gains
-        words = (
-            ["pid"]
-            if tuple(gains) == DEFAULT_GAINS
-            else ["pid", *(repr(g).removesuffix(".0") for g in gains.tolist())]
-        )
+        words = ["pid"] if tuple(gains) == DEFAULT_GAINS else ["pid", *map(_word, gains.tolist())]
         self.controller = "_".join(words)
         self.ends = np.minimum(routes.rows, COST_END_IDX)
 

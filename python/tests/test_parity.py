@@ -146,6 +146,15 @@ def test_the_default_inputs_reach_every_bound(sim):
         assert moves[i][part].max() > 0.4999
 
 
+def test_a_controllers_name_is_the_librarys(sim, few):
+    """Else what one side has recorded is not what the other has computed."""
+    edges = [10.0**k for k in range(-8, 24)]
+    gains = [x for edge in edges for x in (edge, np.nextafter(edge, 0), 1.2345 * edge)]
+    drivers = np.array([*zip(gains, np.negative(gains), gains[::-1], strict=True), (0, -0.0, 1)])
+    names = [lockstep.parity._Drive(None, few, driver).controller for driver in drivers]
+    assert names == sim.rollout(few[:0], drivers).controllers
+
+
 def test_routes_of_one_name(sim, few, tmp_path):
     """Each is compared as what it is, as often as it is there."""
     (tmp_path / "other").mkdir()
@@ -444,6 +453,11 @@ def test_bad_input(few, sim, tmp_path):
         lockstep.compare(broken, few, budget=2)
     with pytest.raises(FileNotFoundError):
         lockstep.compare(tmp_path / "nowhere.trace", few)
+    schema = lockstep._native.call("schema")
+    with lockstep.parity.TraceWriter(tmp_path / "name.trace", schema) as writer:
+        writer.end(writer.begin([few.names[0], "pid_3.0_0_0"]), error="it is not driven")
+    with pytest.raises(ValueError, match=r"want pid_3_0_0"):
+        lockstep.compare(tmp_path / "name.trace", few)
     (tmp_path / "bad.trace").write_bytes(b"nonsense")
     with pytest.raises(ValueError, match=r"bad\.trace"):
         lockstep.compare(tmp_path / "bad.trace", few)

@@ -94,7 +94,7 @@ func compare(t *task, s *simulator, q compareRequest, _ []byte) (any, error) {
 		seen[key]++
 		policy := policies[r.Key[1]]
 		if policy == nil {
-			if policy, err = lockstep.ParsePolicy(r.Key[1]); err != nil {
+			if policy, err = tinyphysics.Named(r.Key[1]); err != nil {
 				return nil, usagef("%s: %v", q.Trace, err)
 			}
 		}
