@@ -624,16 +624,16 @@ func lacksStage(
 // those that a recording does not have are.
 func pastTheEnd(t *testing.T, a lockstep.Simulator) {
 	t.Helper()
-	long := toyJobs(1, 510)
+	long := toyJobs(2, 510)
 	r, err := Compare(
 		context.Background(), parity.Traced(record(t, a, long, lockstep.AllSteps, 0)), Live(a),
 		long, lockstep.CostOnly, parity.CompareOptions{},
 	)
-	if err != nil || r.Err() != nil || r.Steps != 480 || r.Past != 10 {
+	if err != nil || r.Err() != nil || r.Steps != 960 || r.Past != 20 {
 		t.Errorf("%v, %v, %d steps, %d past the end", err, r.Err(), r.Steps, r.Past)
 	}
 	past := verdict.Comparison{Report: r}
-	if got, want := past.Extent(), "1 of 1 rollouts equal, 480 steps, 10 steps past the end not "+
+	if got, want := past.Extent(), "2 of 2 rollouts equal, 960 steps, 20 steps past the end not "+
 		"compared"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -604,8 +604,10 @@ func TestWriterErrors(t *testing.T) {
 	}
 }
 
-// TestLongest: a record of as many bytes as readers take is written, and none that has one more.
+// TestLongest: a record of as many bytes as readers take is written, and none that has one more; of
+// an error that is longer than that its beginning.
 func TestLongest(t *testing.T) {
+	failure := errors.New(strings.Repeat("it failed", maxRecord))
 	for _, more := range []int{0, 1} {
 		h := Header{Schema: schema.Schema{
 			Name: "long", Key: []string{"start"}, Outcome: schema.Outcome{Name: "result"},
@@ -622,6 +624,7 @@ func TestLongest(t *testing.T) {
 			}
 			r.Observe(s)
 			r.End(nil, nil)
+			w.Begin(Rollout{Key: []string{"failed"}}).End(nil, failure)
 			return nil
 		})
 		if more > 0 {
@@ -637,6 +640,10 @@ func TestLongest(t *testing.T) {
 		}
 		if _, err := f.Step(f.Rollouts[0], 0); err != nil {
 			t.Error(err)
+		}
+		if kept := f.Rollouts[1].End.Error; len(kept) < 1000 ||
+			!strings.HasPrefix(failure.Error(), kept) {
+			t.Errorf("of a long error %d bytes are kept: %.20q", len(kept), kept)
 		}
 		f.Close()
 	}
