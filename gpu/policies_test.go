@@ -8,11 +8,14 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/fstest"
 
 	"lockstep"
 	recorded "lockstep/golden/policies"
 	"lockstep/gpu/internal/driver"
 	"lockstep/gpu/internal/driver/emulated"
+	"lockstep/gpu/internal/kernels"
+	"lockstep/gpu/internal/translate"
 	"lockstep/internal/simtest"
 )
 
@@ -114,6 +117,28 @@ func TestEveryKind(t *testing.T) {
 				t.Errorf("%+v, want one upload, launch, synchronisation and download", c.Counts)
 			}
 		})
+	}
+}
+
+// TestRaces: between two barriers no thread comes to memory where another was, if one of the two
+// writes. Of the threads that the CPU takes in turn few would see it.
+func TestRaces(t *testing.T) {
+	sources, err := translate.Watched(kernels.Sources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources["variants.h"] = &fstest.MapFile{Data: []byte("#define LOCKSTEP_VARIANTS(V) V(6)\n")}
+	jobs := everyKind(shorten(routes()[0], 102))
+	jobs = []lockstep.Job{jobs[0], jobs[2], jobs[6], jobs[7]} // networks, of which one comes twice
+	s := newSimulatorOn(
+		t, Config{RoutesPerBlock: 6}, emulated.Options{Sources: sources, Watched: true},
+	)
+	opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
+	want := traces(t, newReference(t, s.Profile()), jobs, opts)
+	for i, got := range traces(t, s, jobs, opts) {
+		if d := got.difference(want[i]); d != "" {
+			t.Errorf("job %d, %v: %s", i, jobs[i].Policy, d)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"lockstep"
 	"lockstep/gpu/internal/driver"
 	"lockstep/gpu/internal/driver/emulated"
+	"lockstep/gpu/internal/translate"
 	"lockstep/internal/policytest"
 	"lockstep/internal/simtest"
 	"lockstep/reference"
@@ -24,6 +25,7 @@ type fault struct {
 	less                 int  // bytes of shared memory
 	acts                 bool // planted where a network acts
 	sanitize             bool // found by the sanitizers alone
+	watched              bool // found by the check of each access alone, in a block of two
 	// parts of what must be found, in one order of the threads at least; none: nothing
 	want []string
 }
@@ -148,6 +150,10 @@ var faults = []fault{
 		old:      "static_cast<int>(l->outputs) + i);",
 		new:      "static_cast<int>(l->outputs) + i + (FAULT ? 64 : 0));",
 	},
+	{name: "words of two generators in one place", file: "rollout.cu", watched: true,
+		want: []string{"races: writes what another thread has written", "in lockstep::draw_"},
+		old:  "twister_words + r * kTwisterWords);",
+		new:  "twister_words + (FAULT ? 0 : r) * kTwisterWords);"},
 	{name: "a kernel that does not end", file: "rollout.cu", want: []string{"given up"},
 		old: "  int64_t step = launch.first;\n",
 		new: "  int64_t step = launch.first;\n  for (volatile int64_t wait = 0; FAULT && wait " +
@@ -240,6 +246,9 @@ func TestPlanted(t *testing.T) {
 	}
 	wantPlain, wantActing := of(plain), of(acting)
 	files := planted(t)
+	watched, err := translate.Watched(files)
+	must(t, err)
+	watched["variants.h"] = &fstest.MapFile{Data: []byte("#define LOCKSTEP_VARIANTS(V) V(2)\n")}
 
 	whole := simtest.Whole(t)
 	for i, f := range faults {
@@ -254,12 +263,23 @@ func TestPlanted(t *testing.T) {
 				run, want = acting, wantActing
 			}
 			run.less = f.less
-			for _, order := range []emulated.Order{
-				emulated.Ascending, emulated.Descending, emulated.Shuffled,
-			} {
+			files := files
+			if f.watched {
+				files, run.block = watched, 2
+				run.routes = append(run.routes, run.routes...)
+				run.policies = append(run.policies, run.policies...)
+			}
+			orders := []emulated.Order{emulated.Ascending, emulated.Descending, emulated.Shuffled}
+			if f.watched {
+				orders = orders[:1] // races are found in any
+			}
+			for _, order := range orders {
 				e := open(
 					t,
-					emulated.Options{Sources: files, Sanitize: f.sanitize, Seed: 1, Order: order},
+					emulated.Options{
+						Sources: files, Sanitize: f.sanitize, Watched: f.watched, Seed: 1,
+						Order: order,
+					},
 				)
 				d := driver.Device(e)
 				if strings.Contains(strings.Join(f.want, ""), "given up") {

@@ -5,7 +5,8 @@
 // into what is made. What is not in them is refused, by name. cpp/machine.h has the
 // operations for which C++ has no operator, and memory that is checked at every access:
 // bounds, alignment, memory that nobody has written, races. Package emulated compiles a
-// kernel when it is first launched, and runs it with the device of the kernels' sources.
+// kernel when it is first launched, and runs it with the device of the kernels' sources. Those
+// sources themselves can be checked for races by the same memory, see Watched.
 //
 // Whoever adds a row adds a specimen of it to specimens_test.go, and runs `make semantics`
 // and `make semantics-faults`.
@@ -13,8 +14,10 @@ package translate
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,7 +26,7 @@ import (
 	"lockstep/gpu/internal/kernels"
 )
 
-//go:embed cpp *.txt
+//go:embed cpp races *.txt
 var files embed.FS
 
 // A Module is compiled kernels that are translated when they are asked for.
@@ -40,23 +43,37 @@ type Module interface {
 // memory, and the module's variables.
 func Program(m Module) (fs.FS, error) {
 	program := fstest.MapFS{"variables.cpp": {Data: []byte(m.Variables())}}
-	for _, part := range []struct {
-		files    fs.FS
-		from, to string
-	}{{kernels.Sources, "cpu", "cpu"}, {files, "cpp", "machine"}} {
-		entries, err := fs.ReadDir(part.files, part.from)
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range entries {
-			data, err := fs.ReadFile(part.files, part.from+"/"+e.Name())
-			if err != nil {
-				return nil, err
-			}
-			program[part.to+"/"+e.Name()] = &fstest.MapFile{Data: data, Mode: 0o444}
-		}
+	return program, errors.Join(
+		add(program, "cpu", kernels.Sources, "cpu"), add(program, "machine", files, "cpp"),
+	)
+}
+
+// Watched are sources of kernels with what emulated.Options.Watched has them call: checked memory,
+// which finds races.
+func Watched(sources fs.FS) (fstest.MapFS, error) {
+	program := fstest.MapFS{}
+	err := errors.Join(
+		add(program, ".", sources, "."), add(program, "machine", files, "cpp"),
+		add(program, "races", files, "races"),
+	)
+	delete(program, "machine/machine.cpp") // of instructions
+	return program, err
+}
+
+// add puts the files of a folder into one of a program.
+func add(program fstest.MapFS, to string, all fs.FS, from string) error {
+	folder, err := fs.Sub(all, from)
+	if err != nil {
+		return err
 	}
-	return program, nil
+	return fs.WalkDir(folder, ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(folder, name)
+		program[path.Join(to, name)] = &fstest.MapFile{Data: data, Mode: 0o444}
+		return err
+	})
 }
 
 // masked are functions, behind the kernel that calls them, that read shared memory which

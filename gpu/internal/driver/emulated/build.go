@@ -86,6 +86,10 @@ func kernelFlags() []string {
 	return append(flags(false), "-O1", "-w", "-fno-strict-aliasing", "-shared")
 }
 
+// watch has each access of a kernel to memory call a function first. The library that has these
+// functions for other programs is not linked.
+var watch = []string{"-O1", "-fsanitize=thread"}
+
 // buildKernel returns the path of the library that a kernel in C++ makes.
 func buildKernel(sources fs.FS, kernel string) (string, error) {
 	all := fstest.MapFS{"kernel.cpp": {Data: []byte(kernel)}}
@@ -111,17 +115,21 @@ var building sync.Mutex
 
 // build returns the path of the program that is the device, compiling it into the
 // user's cache folder if it is not there. Two processes may do so at once.
-func build(sources fs.FS, sanitize bool) (string, error) {
+func build(sources fs.FS, sanitize, watched bool) (string, error) {
+	if watched {
+		return buildProgram(sources, flags(sanitize), "device", watch...)
+	}
 	return buildProgram(sources, flags(sanitize), "device")
 }
 
-func buildProgram(sources fs.FS, flags []string, name string) (string, error) {
+// buildProgram compiles sources, their kernels with further flags.
+func buildProgram(sources fs.FS, flags []string, name string, kernels ...string) (string, error) {
 	compiler, version, err := findCompiler()
 	if err != nil {
 		return "", err
 	}
 	key := sha256.New()
-	fmt.Fprintf(key, "%s\n%s\n%q\n", compiler, version, flags)
+	fmt.Fprintf(key, "%s\n%s\n%q\n", compiler, version, append(slices.Clone(flags), kernels...))
 	units, err := unitsOf(sources, key)
 	if err != nil {
 		return "", fmt.Errorf("sources of the kernels: %w", err)
@@ -147,7 +155,7 @@ func buildProgram(sources fs.FS, flags []string, name string) (string, error) {
 	if err := os.CopyFS(work, sources); err != nil {
 		return "", err
 	}
-	c := compilation{compiler, version, flags, work, folder, folders}
+	c := compilation{compiler, version, flags, kernels, work, folder, folders}
 	if err := c.compile(name, units); err != nil {
 		return "", err
 	}
@@ -212,6 +220,7 @@ func removeOld(folder string) {
 type compilation struct {
 	compiler, version string
 	flags             []string
+	kernels           []string // flags of kernels alone
 	work              string   // the folder with the sources
 	folder            string   // where something new is kept
 	folders           []string // where it may be kept already
@@ -250,6 +259,9 @@ func (c compilation) compile(name string, units []unit) error {
 // the preprocessed source.
 func (c compilation) object(ctx context.Context, u unit, name string) (string, error) {
 	flags := append(slices.Clone(c.flags), "-pthread")
+	if path.Ext(u.source) == ".cu" {
+		flags = append(flags, c.kernels...)
+	}
 	preprocess := append(slices.Clone(flags), "-E", "-o", name+".ii")
 	if u.part != "" {
 		preprocess = append(preprocess, "-DLOCKSTEP_ONLY="+u.part)

@@ -182,7 +182,7 @@ this*) sleep 0.05;; # of the other unit, which is good, and ends later
 esac`, flag, step))
 			_, err := build(fstest.MapFS{
 				"a.cpp": {Data: []byte("int x;")}, "b.cpp": {Data: []byte("int y;")},
-			}, false)
+			}, false, false)
 			simtest.Refused(t, step, err, "this "+step+" cannot be")
 			simtest.Refused(t, step, err, "exit status 3")
 			simtest.Refused(t, step, err, flag)
@@ -236,7 +236,7 @@ done`)
 		if err := os.WriteFile(os.Getenv("CXX"), other, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		program, err := build(fstest.MapFS{c.file: source}, c.sanitize)
+		program, err := build(fstest.MapFS{c.file: source}, c.sanitize, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -254,7 +254,8 @@ done`)
 	}
 }
 
-// TestParts: a part is compiled with its number, and what has none without.
+// TestParts: a part is compiled with its number, and what has none without; of a program whose
+// accesses are watched the kernels alone are compiled so.
 func TestParts(t *testing.T) {
 	cache := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", cache)
@@ -262,14 +263,17 @@ func TestParts(t *testing.T) {
 	log := filepath.Join(cache, "log")
 	compilers(t, `for a; do
   case "$last" in -o) echo "$@" > "$a";; esac
-  case "$a" in -D*) only=$a;; *.cpp|*.cu) echo "$a $only" >> `+log+`;; esac
+  case "$a" in
+  -D*|`+watch[1]+`) so="$so $a";;
+  *.cpp|*.cu|-rdynamic) echo "$a$so" >> `+log+`;;
+  esac
   last=$a
 done`)
 	if _, err := build(fstest.MapFS{
 		"a.cpp":      {Data: []byte("int x;")},
 		"b.cu":       {Data: []byte("#if LOCKSTEP_ONLY == 4")},
 		"variants.h": {Data: []byte("#define LOCKSTEP_VARIANTS(V) V(1) V(4)\n")},
-	}, false); err != nil {
+	}, false, true); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(log)
@@ -278,7 +282,10 @@ done`)
 	}
 	got := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 	slices.Sort(got)
-	want := []string{"a.cpp ", "b.cu -DLOCKSTEP_ONLY=1", "b.cu -DLOCKSTEP_ONLY=4"}
+	want := []string{
+		"-rdynamic", "a.cpp", "b.cu " + watch[1] + " -DLOCKSTEP_ONLY=1",
+		"b.cu " + watch[1] + " -DLOCKSTEP_ONLY=4",
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("compiled are %q, want %q", got, want)
 	}

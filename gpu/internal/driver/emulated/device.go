@@ -6,7 +6,7 @@
 // It is stricter than a GPU. New memory and shared memory hold NaN, the threads of
 // a block must all meet at the same barrier, writes beside allocated memory are
 // found, and the order in which threads run between two barriers can be chosen:
-// kernels whose bits depend on it have a race.
+// kernels whose bits depend on it have a race. Others can be found, too, see Watched.
 package emulated
 
 import (
@@ -42,6 +42,7 @@ const (
 type Options struct {
 	Sources    fs.FS  // of the kernels; nil means kernels.Sources
 	Sanitize   bool   // compile with AddressSanitizer and UndefinedBehaviorSanitizer
+	Watched    bool   // each access to memory is checked for races; Sources are translate.Watched's
 	Order      Order  // empty means Ascending
 	Seed       uint64 // of Shuffled
 	Memory     int64  // bytes of device memory; 0 means 4 GiB
@@ -148,7 +149,7 @@ func Open(options Options) (*Device, error) {
 	if options.Processors <= 0 {
 		options.Processors = runtime.NumCPU()
 	}
-	program, err := build(options.Sources, options.Sanitize)
+	program, err := build(options.Sources, options.Sanitize, options.Watched)
 	if err != nil {
 		return nil, err
 	}
