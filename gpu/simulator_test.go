@@ -645,8 +645,9 @@ func TestFaults(t *testing.T) {
 	edit := func(f func(*lockstep.Route)) *lockstep.Route {
 		r := *good
 		r.Name = "edited"
-		r.TargetLataccel, r.SteerCommand, r.VEgo = slices.Clone(r.TargetLataccel),
-			slices.Clone(r.SteerCommand), slices.Clone(r.VEgo)
+		for _, c := range r.Columns() {
+			*c = slices.Clone(*c)
+		}
 		f(&r)
 		return &r
 	}
@@ -749,6 +750,11 @@ func TestFaults(t *testing.T) {
 				Route:  edit(func(r *lockstep.Route) { r.TargetLataccel[110] = math.NaN() }),
 				Policy: network(8),
 			}, "step 100: observation[65] (target plan 9) is NaN"},
+		{"NaN that a network sees first",
+			lockstep.Job{
+				Route:  edit(func(r *lockstep.Route) { r.RollLataccel[100] = math.NaN() }),
+				Policy: network(8),
+			}, "step 100: observation[3]"},
 		{"no route", lockstep.Job{Policy: lockstep.Zero{}}, "no route"},
 		{
 			"short route",
@@ -774,6 +780,15 @@ func TestFaults(t *testing.T) {
 		{"the same, seen step by step",
 			lockstep.Job{
 				Route:  edit(func(r *lockstep.Route) { r.TargetLataccel[95] = math.NaN() }),
+				Policy: weavePolicy,
+			}, "step 100: lataccel NaN has no token"},
+		{"NaN in all of the context",
+			lockstep.Job{
+				Route: edit(func(r *lockstep.Route) {
+					for i := 80; i < 100; i++ {
+						r.TargetLataccel[i] = math.NaN()
+					}
+				}),
 				Policy: weavePolicy,
 			}, "step 100: lataccel NaN has no token"},
 		{
