@@ -104,6 +104,8 @@ UNITS = (
     "Elementary|LayerNorm|AttentionSoftmax|Softmax|Choose|ChooseNear|Scores|MatmulFewRows|"
     "Tokenizer|Clip|Draws|Costs|PID|Tile|Vectors|PythonPolicy"
 )
+# Of whole rollouts, in blocks of several sizes, of routes that end apart, and in many launches.
+WHOLE = "Failures|GivenDraws|Teacher|Cuts"
 ASSIGNED = {"+": "-", "-": "+", "*": "/", "/": "*"}
 
 TYPES = (
@@ -225,8 +227,8 @@ def tests(folder: str, names: str) -> str:
 
 def main() -> None:
     o = common.options(__doc__, most=40)
-    units, engine, rest = tests(KERNELS, UNITS), tests("gpu", ENGINE), tests("gpu", REST)
-    others = tests("engines", OTHERS)
+    units, whole, races = tests(KERNELS, UNITS), tests(KERNELS, WHOLE), tests("gpu", "Races")
+    engine, rest, others = tests("gpu", ENGINE), tests("gpu", REST), tests("engines", OTHERS)
     files = [
         f
         for f in common.tracked(KERNELS)
@@ -243,15 +245,14 @@ def main() -> None:
             print(m, m.new.strip(), sep="\t")
         return
     tree = common.copy()
-    # Every size of block is another kernel, and takes as long to compile; two have all the code.
-    variants = tree / KERNELS / "variants.h"
-    variants.write_text(re.sub(r"V\(1\).*", "V(1) V(6)", variants.read_text()))
     build = tree / "gpu/internal/driver/emulated/build.go"
     build.write_text(build.read_text().replace('append(common, "-O3")', 'append(common, "-O1")'))
     chosen = compiled(tree, chosen)
     judges = []
     for package, flags in (
         (KERNELS, [*FAST, units]),
+        ("gpu", [*FAST, races]),
+        (KERNELS, [*FAST, whole]),
         ("gpu", [*FAST, f"{engine}/blocks_of_1"]),
         ("gpu", [*FAST, f"{rest}/{FAULTS}"]),
         ("gpu", [*FAST, f"{engine}/blocks_of_6"]),
