@@ -129,7 +129,8 @@ func TestRaces(t *testing.T) {
 	}
 	sources["variants.h"] = &fstest.MapFile{Data: []byte("#define LOCKSTEP_VARIANTS(V) V(6)\n")}
 	jobs := everyKind(shorten(routes()[0], 102))
-	jobs = []lockstep.Job{jobs[0], jobs[2], jobs[6], jobs[7]} // networks, of which one comes twice
+	jobs = []lockstep.Job{jobs[0], jobs[2], jobs[6], jobs[7], jobs[1]} // one network comes twice
+	jobs[4].Route = shorten(routes()[0], 103)                          // where no network acts
 	s := newSimulatorOn(
 		t, Config{RoutesPerBlock: 6}, emulated.Options{Sources: sources, Watched: true},
 	)

@@ -50,6 +50,7 @@ void part(uint64_t address, int bytes, bool write, const void *at) {
 void access(const void *p, uint64_t bytes, bool write, const void *at) {
   char here;  // on the stack of the thread
   uint64_t address = reinterpret_cast<uint64_t>(p);
+  if (own().stamp == 0) return;  // what is initialised before a kernel runs
   if (address - reinterpret_cast<uint64_t>(&here) < 256 << 10) return;
   if (bytes == 16 && address % 16 == 0) return part(address, 16, write, at);
   for (const uint64_t end = address + bytes; address < end;) {
