@@ -112,9 +112,10 @@ TYPES = (
     r"(?:const |unsigned |extern |static |inline |struct |auto |void |bool |char |int |float |"
     r"double |\w+_t |\w+4 |Tile|Copy)"
 )
-# What a compiler wants to know beforehand, and what is no code.
+# What a compiler wants to know beforehand, enumerators among it, and what is no code.
 UNFIT = re.compile(
-    r"^\s*(#|//|template|using|struct|case|static_assert|namespace)|constexpr|asm|__shared__|\\$"
+    r"^\s*(#|//|template|using|struct|case|static_assert|namespace|k[A-Z]\w* = )|\benum\b|constexpr"
+    r"|asm|__shared__|\\$"
 )
 
 
