@@ -311,7 +311,8 @@ func TestCollect(t *testing.T) {
 	routes[2].TargetLataccel[104] = math.NaN() // fails when the plan shows it
 	routes[3].TargetLataccel = slices.Clone(routes[3].TargetLataccel)
 	routes[3].TargetLataccel[151] = math.NaN() // which is later: what it had left is cleared
-	var jobs []lockstep.Job
+	// The first has no network to ask what is seen.
+	jobs := []lockstep.Job{{Route: routes[0], Policy: (*lockstep.Network)(nil)}}
 	for i, p := range somePolicies(t, routes, 4) {
 		if _, ok := p.(*lockstep.Network); ok {
 			for k, r := range routes {
