@@ -217,6 +217,12 @@ func onlyOne(t *testing.T, e *lockstep.Experience) {
 		!strings.HasPrefix(err.Error(), "job 1: policy ") {
 		t.Errorf("networks that observe other things: %v", err)
 	}
+	none := lockstep.Job{Route: rows(101), Policy: &lockstep.Network{Sees: []lockstep.Seen{}}}
+	for _, jobs := range [][]lockstep.Job{{none, other[0]}, {other[0], none}} {
+		_, err := lockstep.NewExperience(jobs)
+		simtest.Refused(t, "nothing is observed, and all", err,
+			"does not observe what the first job's does")
+	}
 	one, err := lockstep.NewExperience(other[3:])
 	if err != nil || one.Inputs() != 1 || e.Inputs() != 256 ||
 		(&lockstep.Experience{}).Inputs() != 256 {

@@ -408,6 +408,9 @@ func (s Seen) valid() error {
 		s.Unit == 0 {
 		return fmt.Errorf("observation %v: want finite numbers, and a divisor that is not 0", s)
 	}
+	if s.Shift == 0 && math.Signbit(s.Shift) { // its text, and so a network's name, is that of 0
+		return fmt.Errorf("observation %v: -0 is subtracted, want 0 or another number", s)
+	}
 	return nil
 }
 

@@ -42,6 +42,7 @@ func TestSeen(t *testing.T) {
 		"target[50]":             "target has -80 to 49",
 		"v[0]-observation[256]":  "observation has 0 to 255",
 		"v[0]/0":                 "a divisor that is not 0",
+		"v[0]--0":                "-0 is subtracted",
 		"v[0]-1e999":             "not a number",
 		"v[0]-1.2.3":             "not a number",
 		"v[0]-v[1]-v[2]":         "want such as",
@@ -55,7 +56,8 @@ func TestSeen(t *testing.T) {
 	seeingNetworks(t)
 }
 
-// TestSeenNumbers: what is subtracted and what divides are finite, and nothing is divided by 0.
+// TestSeenNumbers: what is subtracted and what divides are finite, nothing is divided by 0, and
+// no 0 that is subtracted has a sign, by which networks of one name would see other bits.
 func TestSeenNumbers(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	for _, c := range []struct {
@@ -64,6 +66,7 @@ func TestSeenNumbers(t *testing.T) {
 	}{
 		{-2, -0.5, true}, {0, 0, false}, {nan, 1, false}, {0, nan, false}, {inf, 1, false},
 		{-inf, 1, false}, {0, inf, false}, {0, -inf, false}, {math.MaxFloat64, 1, true},
+		{math.Copysign(0, -1), 1, false},
 	} {
 		_, err := lockstep.NewSeeing(
 			[]lockstep.Seen{{Of: lockstep.SourceRoll, Shift: c.shift, Unit: c.unit}},

@@ -98,7 +98,8 @@ func EmptyExperience(jobs []Job) (*Experience, error) {
 					"want none", i, ControlStartIdx,
 			)
 		}
-		if !slices.Equal(seenBy(j), seenBy(&jobs[0])) {
+		own, all := seenBy(j), seenBy(&jobs[0])
+		if !slices.Equal(own, all) || (own == nil) != (all == nil) { // nil is all, none is refused
 			return nil, fmt.Errorf(
 				"job %d: policy %v does not observe what the first job's does", i, j.Policy,
 			)
