@@ -104,8 +104,8 @@ UNITS = (
     "Elementary|LayerNorm|AttentionSoftmax|Softmax|Choose|ChooseNear|Scores|MatmulFewRows|"
     "Tokenizer|Clip|Draws|Costs|PID|Tile|Vectors|PythonPolicy"
 )
-# Of whole rollouts, in blocks of several sizes, of routes that end apart, and in many launches.
-WHOLE = "Failures|GivenDraws|Teacher|Cuts"
+# Of whole rollouts, in blocks of several sizes, of routes that end apart.
+WHOLE = "Failures|GivenDraws|Cuts"
 ASSIGNED = {"+": "-", "-": "+", "*": "/", "/": "*"}
 
 TYPES = (
@@ -253,7 +253,7 @@ def main() -> None:
     for package, flags in (
         (KERNELS, [*FAST, units]),
         ("gpu", [*FAST, races]),
-        (KERNELS, [*FAST, whole]),
+        (KERNELS, [*FAST, f"{whole}/^one_launch$"]),
         ("gpu", [*FAST, f"{engine}/blocks_of_1"]),
         ("gpu", [*FAST, f"{rest}/{FAULTS}"]),
         ("gpu", [*FAST, f"{engine}/blocks_of_6"]),
