@@ -33,7 +33,7 @@ class Writer:
     that have ended, end the others by ``end(rollout, error=...)``, and close."""
 
     def __init__(self, path, schema, **header):
-        self.crc, self.steps, self.schema = 0, [], schema
+        self.crc, self.steps, self.last, self.schema = 0, [], [], schema
         self.open = {}  # the keys of rollouts that have not ended
         self.stages = {stage["name"]: (i, stage) for i, stage in enumerate(schema["stages"])}
         text = json.dumps(dict(header, schema=schema)).encode()
@@ -68,11 +68,11 @@ class Writer:
         check(len(key) == len(self.schema["key"]), f"key {key}: want {words}")
         check(not self.file.closed, "begin: the trace is closed")
         rollout = len(self.steps)
-        text = json.dumps(
-            {"key": list(key), "inputs": {name: str(x) for name, x in inputs.items()}}
-        )
+        given = {"key": list(map(str, key)), "inputs": {name: str(x) for name, x in inputs.items()}}
+        text = json.dumps(given, ensure_ascii=False)  # so that what is no text is refused
         self.record(b"B", struct.pack("<I", rollout) + text.encode())
         self.steps.append(0)
+        self.last.append(-1)
         self.open[rollout] = key
         return rollout
 
@@ -83,6 +83,8 @@ class Writer:
 
     def step(self, rollout, index, **values):
         self.check(rollout, f"step {index}")
+        last = self.last[rollout]
+        check(last < index < 1 << 31, f"step {index} after step {last}: want one of 0 to 2**31-1")
         flags, data = 0, b""
         for name in values:
             known = ", ".join(self.stages)
@@ -103,12 +105,13 @@ class Writer:
             data += array.tobytes()
         self.record(b"S", struct.pack("<IIQ", rollout, index, flags) + data)
         self.steps[rollout] += 1
+        self.last[rollout] = index
 
     def end(self, rollout, outcome=None, error=""):
         self.check(rollout, "end")
         has, data = 0, b""
         if error:
-            has, data = 2, error.encode()
+            has, data = 2, error.encode(errors="backslashreplace")[: 1 << 16]
         elif outcome is not None:
             elements = self.schema["outcome"]["elements"]
             check(len(outcome) == len(elements), f"outcome {outcome}: want {', '.join(elements)}")

@@ -360,6 +360,24 @@ def test_traces_of_any_simulator(tmp_path):
         writer.begin(["1"], a="x" * ((1 << 20) - text + 1))
 
 
+def test_what_is_closed_is_read(tmp_path):
+    """What no reader would take is refused when it is written, or taken as near as can be."""
+    path = tmp_path / "mine.trace"
+    with lockstep.TraceWriter(path, FALL) as writer:
+        with pytest.raises(ValueError, match="surrogates not allowed"):
+            writer.begin(["\udcff"])  # as names of files may be, which would be read as another
+        rollout = writer.begin([100])
+        for index, refused in [(5, (5, 4, -1, 2**31)), (2**31 - 1, (0, 2**31 - 1, 2**31))]:
+            writer.step(rollout, index)
+            for other in refused:
+                with pytest.raises(ValueError, match=f"step {other} after step {index}"):
+                    writer.step(rollout, other)
+        writer.end(rollout, error="it fell, \udcff" + "!" * (1 << 20))
+        writer.end(writer.begin(["ä"]), outcome=[np.nan])
+    found = lockstep.compare_traces(path, fall(tmp_path / "other.trace"))
+    assert {tuple(r["key"]) for r in found.json["report"]["rollouts"]} >= {("100",), ("ä",)}
+
+
 def test_a_trace_is_whole_or_not_there(tmp_path, monkeypatch):
     """What is left too early leaves what was there; rollouts on their way are named, and kept."""
     there = tmp_path / "there.trace"
