@@ -281,6 +281,9 @@ func TestCompareEngines(t *testing.T) {
 			" --only a/pid\n",
 			"2 findings in logits, in 2 of 2 rollouts",
 		}},
+		"two": {"equal,logits", "", exitParity, []string{
+			"\nequal           twin against", "\ndifferent       twin against",
+		}},
 		"a token": {"sample", "", exitParity,
 			[]string{"step 123, stage sample", "from the nearest edge of the CDF"}},
 		"inexact": {"logits", "--inexact", exitOK, []string{"0 of 2 rollouts equal, " +
@@ -352,6 +355,9 @@ func TestCompareEngines(t *testing.T) {
 				if !strings.Contains(stdout+stderr, want) {
 					t.Errorf("%q is not in\n%s%s", want, stdout, stderr)
 				}
+			}
+			if n := strings.Count(stdout, "both sides have profile"); n > 1 {
+				t.Errorf("it says %d times which profile both sides have", n)
 			}
 		})
 	}
@@ -842,7 +848,9 @@ func TestCompareTraces(t *testing.T) {
 		{"pid.trace reference", exitOK, "4 of 4 rollouts equal"},
 		{"mine.trace reference", exitOK, "1 of 1 rollouts equal, 110 steps, not compared: " +
 			"action, tokens, states, logits, probs, cdf, draw, prediction"},
-		{"other.trace reference", exitParity, "stage sample"},
+		{"other.trace reference", exitParity, "step 20, stage sample"},
+		// though it says that it has none of the warm-up's
+		{"warm.trace reference", exitParity, "step 20, stage sample"},
 		{"expF.trace reference", exitOK, "2 of 2 rollouts equal"}, // in the trace's profile
 		{"full.trace expF.trace", exitParity, "stage logits"},
 		{"a.trace pid.trace", exitParity, "no such rollout"},
@@ -937,6 +945,8 @@ func ownTraces(t *testing.T, path func(string) string, header trace.Header) {
 	defer f.Close()
 	full := f.Rollouts[0]
 	mine := trace.Header{Schema: header.Schema}
+	skipped := mine
+	skipped.Shortcuts = tinyphysics.Words(lockstep.SkipWarmup)
 	elsewhere := header
 	elsewhere.ModelSHA256 = strings.Repeat("0", 64)
 	stages := header.Schema.Set(tinyphysics.Sample, tinyphysics.Lataccel)
@@ -949,6 +959,7 @@ func ownTraces(t *testing.T, path func(string) string, header trace.Header) {
 	}{
 		{"mine.trace", mine, "a", "pid", stages, full.End.Outcome},
 		{"other.trace", mine, "b", "pid", stages, full.End.Outcome},
+		{"warm.trace", skipped, "b", "pid", stages, full.End.Outcome},
 		{"route.trace", mine, "99999", "pid", stages, full.End.Outcome},
 		{"policy.trace", mine, "a", "mpc", stages, full.End.Outcome},
 		{"misnamed.trace", mine, "a", "pid_3.0_0_0", stages, full.End.Outcome},
