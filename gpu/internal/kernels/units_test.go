@@ -561,6 +561,25 @@ func TestChooseNear(t *testing.T) {
 			}
 		}
 	}
+	atMargin(t, d)
+}
+
+// atMargin: where no sum is rounded, a draw that is a pico above an edge, or below one, is left
+// undecided, and the next one further away is not.
+func atMargin(t *testing.T, d driver.Device) {
+	t.Helper()
+	rows := make([]float32, 2*lockstep.VocabSize)
+	rows[500] = 1
+	below := rows[lockstep.VocabSize:]
+	below[0], below[500], below[600] = 0x1p-39, 1-0x1p-24, 0x1p-24-0x1p-39
+	const pico = 1e-12
+	near := math.Ldexp(1, -39) - pico
+	draws := []float64{pico, math.Nextafter(pico, 1), near, math.Nextafter(near, 0)}
+	args := abiUnits{n: 2, kind: 2, x: upload(t, d, rows), a: upload(t, d, draws)}
+	got := unit[int64](t, d, "unit_choose_near", &args, &args.i, len(draws))
+	if want := []int64{-1, 500, -1, 0}; !slices.Equal(got, want) {
+		t.Errorf("draws a pico from an edge, and further: tokens %v, want %v", got, want)
+	}
 }
 
 // fromEdge is how far a sum is from the nearest of a row's running sums.
