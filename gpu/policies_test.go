@@ -129,8 +129,8 @@ func TestRaces(t *testing.T) {
 	}
 	sources["variants.h"] = &fstest.MapFile{Data: []byte("#define LOCKSTEP_VARIANTS(V) V(6)\n")}
 	jobs := everyKind(shorten(routes()[0], 102))
-	jobs = []lockstep.Job{jobs[0], jobs[2], jobs[6], jobs[7], jobs[1]} // one network comes twice
-	jobs[4].Route = shorten(routes()[0], 103)                          // where no network acts
+	fails := jobs[1]                                          // where no network acts
+	jobs = []lockstep.Job{jobs[0], jobs[2], jobs[6], jobs[7]} // networks, of which one comes twice
 	s := newSimulatorOn(
 		t, Config{RoutesPerBlock: 6}, emulated.Options{Sources: sources, Watched: true},
 	)
@@ -141,6 +141,11 @@ func TestRaces(t *testing.T) {
 			t.Errorf("job %d, %v: %s", i, jobs[i].Policy, d)
 		}
 	}
+	fails.Route = shorten(fails.Route, fails.Route.Len())
+	fails.Route.TargetLataccel = slices.Clone(fails.Route.TargetLataccel)
+	fails.Route.TargetLataccel[95] = math.NaN()
+	got := results(t, s, context.Background(), []lockstep.Job{fails}, opts)[0].Err
+	simtest.Refused(t, "a context with NaN", got, "step 100: lataccel NaN has no token")
 }
 
 // TestSampledSides: variates of distributions that lean to either side, to none, and as far as
