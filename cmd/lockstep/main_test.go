@@ -521,6 +521,12 @@ func TestBadRoute(t *testing.T) {
 	if stderr != wantErr {
 		t.Errorf("stderr:\n%swant:\n%s", stderr, wantErr)
 	}
+	// Under each controller.
+	if status, _, stderr := lockstepRun(t.Context(), "rollout", "--own", "--profile", profile,
+		"--data_path", dir, "--pid", "1,0,0", "--pid", "2,0,0"); status != exitUsage ||
+		!strings.HasSuffix(stderr, "lockstep: 4 of 8 rollouts failed\n") {
+		t.Errorf("exit %d of two controllers\n%s", status, stderr)
+	}
 	if f := tracedFile(t, trace); len(f.Rollouts) != 2 || f.Rollouts[0].Key[0] != "a" ||
 		f.Rollouts[1].Key[0] != "c" {
 		t.Errorf("%d routes in the trace; want a and c", len(f.Rollouts))

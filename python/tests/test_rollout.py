@@ -315,6 +315,7 @@ def test_tables(short_routes, tmp_path):
         x.hex() for x in costs[:, :, 2].ravel().tolist()
     ]
     assert [r["error"] for r in rows] == ["", "", "it failed, here", ""]
+    assert [rows[2][name] for name in rows[2] if name.endswith("cost")] == [""] * 3
     assert os.listdir(tmp_path) == ["costs.csv"]
     pytest.importorskip("pandas")
     frame = result.to_pandas()
@@ -607,6 +608,8 @@ def test_bad_routes(sim, tmp_path):
     error = caught.value
     assert (os.path.basename(error.file), error.line) == ("00000.csv", 8)
     assert error.column > 1
+    with pytest.raises(lockstep.RouteError, match="vEgo"):  # where one alone is none, too
+        sim.load([tmp_path / "00001.csv", tmp_path / "00000.csv"])
     write_route(tmp_path / "00002.csv", 104)
     left = sim.load(tmp_path, strict=False)
     assert (left.names, left.rows.tolist()) == (["00001", "00002"], [120, 104])

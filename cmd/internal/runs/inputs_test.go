@@ -387,8 +387,8 @@ func (f *routeFiles) refusesOthers(
 	}
 }
 
-// runsAlone: a shard is refused without its own routes, with others in their places, and where
-// there is one more; it runs where the others are none.
+// runsAlone: a shard is refused without its own routes, with others in their places, where
+// there is one more, and where any has another name; it runs where the others are none.
 func (f *routeFiles) runsAlone(t *testing.T, dir string, p *Plan, shard int) {
 	t.Helper()
 	from, to := p.Range(shard)
@@ -412,6 +412,21 @@ func (f *routeFiles) runsAlone(t *testing.T, dir string, p *Plan, shard int) {
 	}
 	if err := os.Remove(f.path(3)); err != nil {
 		t.Fatal(err)
+	}
+	for i := range 3 {
+		other := strings.TrimSuffix(f.path(i), ".csv") + " (2).csv" // in the same place
+		if err := os.Rename(f.path(i), other); err != nil {
+			t.Fatal(err)
+		}
+		named := fmt.Sprintf("this machine would compute something else than planned: route %d is "+
+			"%q (seed ", i, routefile.Name(other))
+		if _, err := RunShard(t.Context(), dir, shard, Here{}, 1, nil); err == nil ||
+			!strings.HasPrefix(err.Error(), named) {
+			t.Errorf("shard %d, where route %d has another name: %v", shard, i, err)
+		}
+		if err := os.Rename(other, f.path(i)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	f.put(t, func(i int) bool { return !needed[i] })
 	done := 0

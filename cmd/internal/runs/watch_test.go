@@ -258,6 +258,7 @@ func TestBars(t *testing.T) {
 		{[]float64{-inf, 0}, "▁▁"},
 		{[]float64{nan}, " "},
 		{many, strings.Repeat("▁", 20) + strings.Repeat("▄", 20) + strings.Repeat("█", 20)},
+		{append(make([]float64, 149), 1), strings.Repeat("▁", 59) + "█"},
 		{append(many[:59:59], 100), strings.Repeat("▁", 59) + "█"},
 	} {
 		if got := bars(c.values); got != c.want {
