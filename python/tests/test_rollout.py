@@ -468,6 +468,8 @@ def test_controllers_of_the_challenge_s_folder_are_named(sim, short_routes, tmp_
     result = sim.rollout(short_routes[:1], ["mine", "controllers/mine.py", "pid"])
     assert np.array_equal(result.costs[0], result.costs[1])
     assert not np.array_equal(result.costs[0], result.costs[2])
+    assert result.controllers[2] == "pid"
+    assert sim.rollout(short_routes[:1], ["mine", "pid"]).controllers == ["mine", "pid"]
     with pytest.raises(ValueError, match='"other" is not known'):
         sim.rollout(short_routes[:1], "other")
 

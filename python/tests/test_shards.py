@@ -103,6 +103,17 @@ def test_gains_as_arrays(tmp_path, data, serial):
     )
     shards.run(tmp_path, np.int8(0))
     assert shards.merge(tmp_path).result.costs.tobytes() == serial.costs[:, :2].tobytes()
+    plans = [  # of gains down to the last bit
+        shards.plan(tmp_path / str(i), data, gains, engine="reference", model="own", limit=1).key
+        for i, gains in enumerate(
+            [
+                np.array([0.1 + 0.2, 1 / 3, -1e-7]),
+                "pid_0.30000000000000004_0.3333333333333333_-1e-07",
+                np.array([0.3, 1 / 3, -1e-7]),
+            ]
+        )
+    ]
+    assert plans[0] == plans[1] != plans[2]
     for wrong, message in [
         ({"table": np.zeros((2, 400))}, "actions for 2 routes"),
         ([1.0], "shape"),

@@ -534,4 +534,24 @@ func TestDifferenceText(t *testing.T) {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
+	for want, set := range map[string]func(p *Plan, is string){
+		"the network has SHA-256 ": func(p *Plan, is string) { p.Model = is },
+		"the engine is ":           func(p *Plan, is string) { p.Engine = is },
+		"the engine's build is ":   func(p *Plan, is string) { p.Build = is },
+		"the search is 0 generations of 0 ": func(p *Plan, is string) {
+			p.Search = &Search{Kind: is}
+		},
+		"the planning is of ": func(p *Plan, is string) {
+			p.Planning = &Planning{Noise: []string{is}}
+		},
+	} {
+		old, now := made(PlannedController{}), made(PlannedController{})
+		set(old, "old")
+		set(now, "new")
+		got := old.Difference(now)
+		if before, after, _ := strings.Cut(got, ", there it is "); !strings.HasPrefix(
+			before, want+"new") || !strings.Contains(after, "old") {
+			t.Errorf("%q, want %q and new, there it is old", got, want)
+		}
+	}
 }
