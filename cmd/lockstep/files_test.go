@@ -109,13 +109,16 @@ func TestAssetsAreInputs(t *testing.T) {
 	}
 	route := mkdir(t, filepath.Join("assets", assets.Routes, "a.csv"))
 	shortRoute(t, route, 102, nil)
+	capital := filepath.Join(filepath.Dir(route), "B.CSV")
+	shortRoute(t, capital, 102, nil)
 	network := filepath.Join("assets", assets.Model)
 	if err := os.WriteFile(network, text, 0o666); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("LOCKSTEP_ASSETS", "assets")
 	for _, args := range []string{
-		"eval --csv " + route, "eval --report " + network, "rollout --trace " + route,
+		"eval --csv " + route, "eval --csv " + capital, "eval --report " + network,
+		"rollout --trace " + route,
 		"tune --gains " + route, "tune --python " + network, "plan --table " + route,
 		"export pid --out " + network, "verify c.py --out " + route,
 	} {

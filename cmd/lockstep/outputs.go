@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -63,7 +64,8 @@ func checkFiles(command *kong.Context) error {
 // inFolder reports whether a file is there that is a route of a folder.
 func inFolder(path, folder string) bool {
 	_, err := os.Stat(path)
-	return err == nil && filepath.Ext(path) == ".csv" && samePath(filepath.Dir(path), folder)
+	return err == nil && strings.EqualFold(filepath.Ext(path), ".csv") &&
+		samePath(filepath.Dir(path), folder)
 }
 
 // samePath reports whether two paths are of one file or folder, which need not exist.

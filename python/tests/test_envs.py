@@ -229,6 +229,9 @@ def test_order_of_routes(short_routes):
 
     three, one = names(5, 3), names(6, 1)
     assert (three[:, 1] == one[:, 0]).all()  # environment 1 of seed 5 is seeded with 6
+    random = gymnasium.utils.seeding.np_random(6)[0]  # as it was for who has kept a seed
+    order = np.concatenate([random.permutation(5) for _ in range(2)])
+    assert one[:, 0].tolist() == [short_routes.names[i] for i in order]
     for column in three.T:  # each route once, then each once more
         assert sorted(column[:5]) == sorted(column[5:]) == sorted(short_routes.names)
     assert (names(5, 3) == three).all()
