@@ -105,7 +105,7 @@ func EmptyExperience(jobs []Job) (*Experience, error) {
 			)
 		}
 	}
-	return &Experience{Jobs: jobs, Results: make([]Result, len(jobs))}, nil
+	return &Experience{Jobs: slices.Clone(jobs), Results: make([]Result, len(jobs))}, nil
 }
 
 // Inputs is how many numbers the rollouts' networks see.

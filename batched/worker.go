@@ -23,6 +23,7 @@ type worker struct {
 	sums      []float64        // (chunk, 1024), running sums of probs
 	cdf       []float64        // (1024), for observers
 	tokens    [positions]int64 // for observers
+	states    []float32        // for observers, who may write there
 	shown     lockstep.Step
 }
 
@@ -164,7 +165,8 @@ func (w *worker) observe(r *rollout) {
 		for i, t := range r.tokens[r.step-positions : r.step] {
 			s.Tokens[i] = int64(t)
 		}
-		s.States = r.states[(r.step+1-positions)*4 : (r.step+1)*4]
+		w.states = append(w.states[:0], r.states[(r.step+1-positions)*4:(r.step+1)*4]...)
+		s.States = w.states
 		s.Logits, s.Probs, s.CDF = row(w.network.Logits(), r.row), row(w.probs, r.row), w.cdf
 		s.Sample, s.Prediction = r.token, r.prediction
 	}

@@ -128,18 +128,27 @@ func answersStay(t *testing.T, e engine) {
 	kept.check(t, "its end")
 }
 
-// TestAnswersAreTheCallers: who writes to all that an engine handed out, or to the list of jobs
-// that it was given, changes nothing of what it answers then, nor of a route.
+// TestAnswersAreTheCallers: who writes to all that an engine handed out, to its observers and
+// controllers, too, or to a list that it was given, changes nothing of what it answers then, nor of
+// a route.
 func TestAnswersAreTheCallers(t *testing.T) {
-	for _, e := range distinct(arbitrary.Reweighted{}) {
+	for _, e := range load(arbitrary.Reweighted{}) {
 		t.Run(e.name, func(t *testing.T) {
 			given := &answers{}
 			jobs := callersJobs(t, given)
 			for name, run := range map[string]func(*testing.T, engine, []lockstep.Job) string{
 				"simulate": scribbledRun, "step": scribbledSteps, "collect": scribbledExperience,
 			} {
-				if first, then := run(t, e, jobs), run(t, e, jobs); first != then {
-					t.Errorf("%s: %s\nand after all was written to %s", name, first, then)
+				first, shown := run(t, e, jobs), slices.Clone(jobs)
+				for i := range shown {
+					shown[i].Observe = scrawl
+				}
+				for what, jobs := range map[string][]lockstep.Job{
+					"after all was written to": jobs, "observers write to all": shown,
+				} {
+					if then := run(t, e, jobs); first != then {
+						t.Errorf("%s: %s\nand, where %s, %s", name, first, what, then)
+					}
 				}
 				given.check(t, name)
 			}
@@ -236,6 +245,7 @@ func scribbledSteps(t *testing.T, e engine, jobs []lockstep.Job) (text string) {
 		return text
 	}
 	was := state(shot())
+	scribbledFork(t, e, p, kept)
 	var ways []string
 	for range 2 {
 		must(p.Restore(ctx, kept))
@@ -276,5 +286,167 @@ func scribbledExperience(t *testing.T, e engine, jobs []lockstep.Job) string {
 	clear(got.Raw)
 	clear(got.Softplus)
 	clear(got.Reward)
-	return text + told(got.Lataccel, got.Action)
+	seen := make([]float32, got.Steps(0)*got.Inputs())
+	if err := e.Observe(got, nil, seen); err != nil {
+		t.Fatal(err)
+	}
+	clear(some)
+	again := make([]float32, len(seen))
+	if err := e.Observe(got, nil, again); err != nil {
+		t.Errorf("%s: after the list of jobs was written to: %v", e.name, err)
+	} else if err := simtest.SameBits("observations", again, seen); err != nil {
+		t.Errorf("%s: after the list of jobs was written to: %v", e.name, err)
+	}
+	return text + fmt.Sprint(seen) + told(got.Lataccel, got.Action)
 }
+
+// scrawl writes to all that an observer is shown.
+func scrawl(s *lockstep.Step) {
+	for i := range s.Tokens {
+		s.Tokens[i] = -7
+	}
+	told(s.CDF)
+	for _, x := range [][]float32{s.States, s.Logits, s.Probs, s.Observation, s.Actor} {
+		for i := range x {
+			x[i] = -7
+		}
+	}
+}
+
+// A scribbler is a batch controller that answers the targets, and writes to all that it is handed.
+// Its answer it may put into arrays of its own.
+type scribbler struct{ own bool }
+
+func (c scribbler) Update(s *lockstep.BatchStep) error {
+	steer := s.Steer
+	if c.own {
+		steer = make([]float64, len(s.Steer))
+		s.Steer, s.Err = steer, make([]error, len(steer))
+	}
+	for k, x := range s.TargetLataccel {
+		steer[k] = x - s.CurrentLataccel[k]
+		s.TargetLataccel[k], s.CurrentLataccel[k], s.Running[k] = -7, -7, !s.Running[k]
+		s.State[k], s.Plan[k] = lockstep.State{}, lockstep.FuturePlan{}
+	}
+	s.Step = -7
+	if c.own {
+		s.Running, s.TargetLataccel, s.CurrentLataccel, s.State, s.Plan = nil, nil, nil, nil, nil
+	}
+	return nil
+}
+
+func (scribbler) Close() error { return nil }
+
+// scribbledFork: a fork, and a fork of it, are none the worse if the lists are written to that they
+// were given.
+func scribbledFork(t *testing.T, e engine, p lockstep.Stepper, from *lockstep.Snapshot) {
+	t.Helper()
+	ctx := context.Background()
+	var both []string
+	for _, written := range []bool{false, true} {
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		index, seeds := []int{4, 0, 1}, []uint32{5, 6, 7}
+		f, err := p.Fork(ctx, from, index,
+			lockstep.Noise{Kind: lockstep.SeededNoise, Seeds: seeds})
+		must(err)
+		defer f.Close()
+		if written {
+			clear(index)
+			clear(seeds)
+		}
+		s, err := f.Snapshot(ctx)
+		must(err)
+		index = []int{2, 1, 0}
+		g, err := f.Fork(ctx, s, index, lockstep.Noise{Kind: lockstep.RouteNoise})
+		must(err)
+		defer g.Close()
+		if written {
+			clear(index)
+			told(s.Rollouts[0].Lataccel, s.Rollouts[0].Action)
+		}
+		text := ""
+		for _, p := range []lockstep.Stepper{f, g} {
+			costs, lataccels := make([]float64, 3), make([]float64, 3*3)
+			must(p.Roll(ctx, make([]float64, 3*3), costs, lataccels))
+			text += fmt.Sprint(costs, lataccels)
+		}
+		both = append(both, text)
+	}
+	if both[0] != both[1] {
+		t.Errorf("%s: forks come to %s\nand, if the lists are written to that they were given, %s",
+			e.name, both[0], both[1])
+	}
+}
+
+// TestScribblers: a batch controller may write to all that it is handed, and put its answers into
+// arrays of its own: the routes that it steers are driven as by one that does neither. One that
+// answers with too few commands fails its rollouts, in any engine in the same words.
+func TestScribblers(t *testing.T) {
+	var routes []*lockstep.Route
+	for i := range 3 {
+		routes = append(routes, arbitrary.Route(rapid.Just(104+i)).Example(3+i))
+	}
+	var jobs, plain []lockstep.Job
+	for _, own := range []bool{false, true} {
+		policy := &lockstep.Batch{
+			Name: "scribbler",
+			New: func(routes []*lockstep.Route) (lockstep.BatchController, error) {
+				clear(routes)
+				return scribbler{own}, nil
+			},
+		}
+		for _, r := range routes {
+			jobs = append(jobs, lockstep.Job{Route: r, Policy: policy})
+			plain = append(plain, lockstep.Job{Route: r, Policy: lockstep.Custom{
+				Name: "follower", New: func() lockstep.Controller { return follower{} },
+			}})
+		}
+	}
+	few := lockstep.Job{Route: routes[0], Policy: &lockstep.Batch{
+		Name: "few",
+		New:  func([]*lockstep.Route) (lockstep.BatchController, error) { return silent{}, nil },
+	}}
+	for _, e := range load(arbitrary.Reweighted{}) {
+		t.Run(e.name, func(t *testing.T) {
+			want := make([]string, len(plain))
+			for i, r := range e.Simulate(t.Context(), plain, scribbled) {
+				want[i] = fmt.Sprint(r.Costs, r.Err)
+			}
+			for i, r := range e.Simulate(t.Context(), jobs, scribbled) {
+				if got := fmt.Sprint(r.Costs, r.Err); r.Err != nil || got != want[i] {
+					t.Errorf("job %d of %d: %s, want %s", i, len(jobs), got, want[i])
+				}
+			}
+			for _, r := range e.Simulate(t.Context(), []lockstep.Job{few}, scribbled) {
+				simtest.Refused(t, "too few commands", r.Err, "controller few, step 22: the "+
+					"controller answers with 0 commands and 1 errors, want 1 of each")
+			}
+		})
+	}
+}
+
+// A follower is what a scribbler answers.
+type follower struct{}
+
+func (follower) Update(
+	target, current float64, _ lockstep.State, _ lockstep.FuturePlan,
+) float64 {
+	return target - current
+}
+
+// One that is silent has no answer at step 22.
+type silent struct{}
+
+func (silent) Update(s *lockstep.BatchStep) error {
+	if s.Step == 22 {
+		s.Steer = nil
+	}
+	return nil
+}
+
+func (silent) Close() error { return nil }

@@ -35,7 +35,8 @@ func (r *rollouts) Fork(
 		}
 		switch noise.Kind {
 		case lockstep.SeededNoise:
-			t.seed, t.job.Expected = &noise.Seeds[i], false
+			seed := noise.Seeds[i] // the list is the caller's, and a fork of this one asks again
+			t.seed, t.job.Expected = &seed, false
 		case lockstep.ExpectedNoise:
 			t.job.Expected = true
 		}

@@ -43,7 +43,7 @@ func newController(
 			return nil, none, err
 		}
 		step := lockstep.NewBatchStep(1)
-		step.Step, step.Running[0] = lockstep.ContextLength-1, true
+		step.Step = lockstep.ContextLength - 1
 		return &batchOfOne{controller: c, step: step}, c.Close, nil
 	}
 	return nil, none, fmt.Errorf("no controller of type %T", job.Policy)
@@ -58,12 +58,18 @@ type batchOfOne struct {
 func (b *batchOfOne) Update(
 	targetLataccel, currentLataccel float64, state lockstep.State, plan lockstep.FuturePlan,
 ) float64 {
-	s := b.step
-	s.Step++
+	b.step.Step++
+	s := *b.step // the controller may put other arrays into its own
 	s.TargetLataccel[0], s.CurrentLataccel[0], s.State[0], s.Plan[0] = targetLataccel,
 		currentLataccel, state, plan
-	if err := b.controller.Update(s); err != nil {
+	s.Running[0], s.Err[0] = true, nil
+	if err := b.controller.Update(&s); err != nil {
 		guard.Fail(err)
+	}
+	if len(s.Steer) != 1 || len(s.Err) != 1 {
+		guard.Fail(fmt.Errorf(
+			"the controller answers with %d commands and %d errors, want 1 of each", len(s.Steer),
+			len(s.Err)))
 	}
 	if s.Err[0] != nil {
 		guard.Fail(s.Err[0])

@@ -3,6 +3,7 @@ package reference
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"lockstep"
 	"lockstep/internal/guard"
@@ -22,6 +23,7 @@ func (s *Simulator) Reset(
 	if err := stepping.Check(jobs, opts); err != nil {
 		return nil, err
 	}
+	jobs = slices.Clone(jobs)
 	m := newTinyPhysicsModel(s.parameters, s.profile, s.kernels, opts.Shortcuts)
 	r := &rollouts{opts: opts}
 	for i := range jobs {

@@ -6,6 +6,7 @@ package hostcontrol
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"lockstep"
 	"lockstep/internal/guard"
@@ -46,7 +47,7 @@ func New(policy lockstep.Policy, routes ...*lockstep.Route) (*Group, error) {
 			c := p.New()
 			g.controller, none = alone{c}, guard.Nobody(c)
 		case *lockstep.Batch:
-			g.controller, err = p.New(routes)
+			g.controller, err = p.New(slices.Clone(routes)) // whose order may be changed
 			none = guard.Nobody(g.controller)
 		default:
 			return fmt.Errorf("no controller of type %T", policy)
@@ -68,7 +69,12 @@ func (g *Group) Ask(step int) {
 	if !g.present(step) {
 		return
 	}
-	err := guard.Try(func() error { return g.controller.Update(g.step) })
+	told := *g.step // the controller may put other arrays into its own
+	err := guard.Try(func() error { return g.controller.Update(&told) })
+	if n := len(g.Seats); err == nil && (len(told.Steer) != n || len(told.Err) != n) {
+		err = fmt.Errorf("the controller answers with %d commands and %d errors, want %d of each",
+			len(told.Steer), len(told.Err), n)
+	}
 	for k := range g.Seats {
 		s := &g.Seats[k]
 		switch {
@@ -76,7 +82,7 @@ func (g *Group) Ask(step int) {
 		case err != nil:
 			s.Err = err
 		default:
-			s.Command, s.Err = g.step.Steer[k], g.step.Err[k]
+			s.Command, s.Err = told.Steer[k], told.Err[k]
 		}
 	}
 }
