@@ -2,6 +2,7 @@ package batched
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -146,9 +147,37 @@ func TestCheckSum(t *testing.T) {
 	}
 }
 
-// TestPairwise: a sum has each number once, whatever their number, and reads none behind them.
+// plainSum is np.sum of up to 128 elements: of whole eights element i is added to running sum i
+// modulo 8; what is left is added one by one to the sum of these.
+func plainSum(a []float64) (sum float64) {
+	whole := len(a) / 8 * 8
+	var r [8]float64
+	for i, x := range a[:whole] {
+		r[i%8] += x
+	}
+	if whole > 0 {
+		sum = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]))
+	}
+	for _, x := range a[whole:] {
+		sum += x
+	}
+	return sum
+}
+
+// TestPairwise: a sum has each number once, whatever their number, and reads none behind them;
+// up to 128 are added in NumPy's order.
 func TestPairwise(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
 	for n := range 400 {
+		for range 8 {
+			a := make([]float64, min(n, 128))
+			for i := range a {
+				a[i] = random.NormFloat64()
+			}
+			if got, want := pairwise(slices.Clip(a)), plainSum(a); got != want {
+				t.Errorf("the sum of %v is %v, want %v", a, got, want)
+			}
+		}
 		a := make([]float64, n)
 		for i := range a {
 			a[i] = float64(i + 1)
