@@ -246,8 +246,6 @@ def main() -> None:
             print(m, m.new.strip(), sep="\t")
         return
     tree = common.copy()
-    build = tree / "gpu/internal/driver/emulated/build.go"
-    build.write_text(build.read_text().replace('append(common, "-O3")', 'append(common, "-O1")'))
     chosen = compiled(tree, chosen)
     judges = []
     for package, flags in (
