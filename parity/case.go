@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"lockstep/internal/fileio"
+	"lockstep/internal/plain"
 	"lockstep/parity/schema"
 	"lockstep/parity/trace"
 )
@@ -103,7 +104,7 @@ func (c *Case) Replay() string {
 	if c.Path == "" {
 		return ""
 	}
-	return "lockstep replay " + c.Path
+	return plain.Command([]string{"lockstep", "replay", c.Path})
 }
 
 // Results is what an engine computes of tasks, to be kept with a case or compared with

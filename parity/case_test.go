@@ -18,7 +18,7 @@ import (
 // TestCaseFile: a case is kept under the words of its stage, engine and what it is, arrays of
 // numbers in a line, and comes back.
 func TestCaseFile(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "deep", "folder")
+	dir := filepath.Join(t.TempDir(), "deep", "my folder")
 	type whole struct {
 		Case
 		Numbers []int   `json:"numbers"`
@@ -33,7 +33,7 @@ func TestCaseFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "cdf-gpu-h100-it-s-broken.json")
-	if w.Path != path || w.Replay() != "lockstep replay "+path {
+	if w.Path != path || w.Replay() != "lockstep replay '"+path+"'" {
 		t.Errorf("kept in %s, replayed by %q; want %s", w.Path, w.Replay(), path)
 	}
 	text, err := os.ReadFile(path)

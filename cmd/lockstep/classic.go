@@ -10,9 +10,9 @@ import (
 
 	"lockstep/classic"
 	"lockstep/cmd/internal/archive"
-	"lockstep/cmd/internal/report"
 	"lockstep/cmd/internal/runs"
 	"lockstep/engines"
+	"lockstep/internal/plain"
 	"lockstep/internal/progress"
 	"lockstep/parity"
 	"lockstep/parity/gymnasium"
@@ -334,7 +334,7 @@ func (f *classicFlags) compare(p *comparisons, c *compareCommand) error {
 		return err
 	}
 	options := parity.CompareOptions{
-		Replay: func(*parity.RolloutTask) string { return report.CommandLine(p.env.command()) },
+		Replay: func(*parity.RolloutTask) string { return plain.Command(p.env.command()) },
 	}
 	return hold(
 		p, verdict.Comparison{Kind: "engines", Detail: f.Env}, all,

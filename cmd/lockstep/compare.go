@@ -12,10 +12,10 @@ import (
 	"strings"
 
 	"lockstep"
-	"lockstep/cmd/internal/report"
 	"lockstep/engines"
 	"lockstep/internal/defaults"
 	"lockstep/internal/model"
+	"lockstep/internal/plain"
 	"lockstep/parity"
 	"lockstep/parity/tinyphysics"
 	"lockstep/parity/verdict"
@@ -136,7 +136,7 @@ func (c *compareCommand) repeat(env *environment, rollout string) string {
 		}
 		value = !valued && (name == "--only" || name == "--report")
 	}
-	return report.CommandLine(append(words, "--only", literally.Replace(rollout)))
+	return plain.Command(append(words, "--only", literally.Replace(rollout)))
 }
 
 // literally makes a name the pattern of --only that nothing else matches.

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"lockstep"
-	"lockstep/cmd/internal/report"
 	"lockstep/engines"
 	"lockstep/internal/fileio"
+	"lockstep/internal/plain"
 	"lockstep/parity"
 	"lockstep/parity/tinyphysics"
 	"lockstep/parity/trace"
@@ -21,7 +21,7 @@ import (
 // traces compares a trace with another, of whatever simulator; or with an engine, on the
 // routes and controllers of the trace, in its profile.
 func (c *compareCommand) traces(p *comparisons, options parity.CompareOptions) error {
-	options.Replay = func(*parity.RolloutTask) string { return report.CommandLine(p.env.command()) }
+	options.Replay = func(*parity.RolloutTask) string { return plain.Command(p.env.command()) }
 	k := verdict.Comparison{Kind: "traces"}
 	names := []string{c.Want, c.Got[0]}
 	var files []*trace.File

@@ -68,3 +68,19 @@ func Raw(w io.Writer) io.Writer {
 	}
 	return w
 }
+
+// Command is a command line: it quotes words as a POSIX shell wants them.
+func Command(words []string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = word
+		if word == "" || strings.ContainsFunc(word, func(r rune) bool {
+			return !strings.ContainsRune("+-./:=@_,%^", r) && (r < '0' || r > '9') &&
+				(r < 'A' || r > 'Z') &&
+				(r < 'a' || r > 'z')
+		}) {
+			quoted[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(quoted, " ")
+}

@@ -55,3 +55,16 @@ func TestWriter(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestCommand: a shell reads the words again.
+func TestCommand(t *testing.T) {
+	for want, words := range map[string][]string{
+		"lockstep eval --pid 0.3,0.05,-0.1": {"lockstep", "eval", "--pid", "0.3,0.05,-0.1"},
+		`a '' 'b c' 'it'\''s' '$x' '~'`:     {"a", "", "b c", "it's", "$x", "~"},
+		"":                                  nil,
+	} {
+		if got := plain.Command(words); got != want {
+			t.Errorf("%q is %s, want %s", words, got, want)
+		}
+	}
+}

@@ -33,9 +33,3 @@ func ExampleWriteCSV() {
 	// test,pid,00000,1,20,70,
 	// <nil>
 }
-
-func ExampleCommandLine() {
-	fmt.Println(report.CommandLine([]string{"lockstep", "eval", "my controller.py"}))
-	// Output:
-	// lockstep eval 'my controller.py'
-}

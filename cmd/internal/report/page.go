@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"lockstep"
+	"lockstep/internal/plain"
 )
 
 //go:embed *.html style.css script.js
@@ -174,7 +175,7 @@ func (o Origin) facts(runs ...Run) []Fact {
 			all = append(all, Fact{name, value})
 		}
 	}
-	add("command", CommandLine(o.Command))
+	add("command", plain.Command(o.Command))
 	add("model", o.Model)
 	add("model SHA-256", o.ModelSHA256)
 	add("routes", o.Data)
@@ -189,22 +190,6 @@ func (o Origin) facts(runs ...Run) []Fact {
 		}
 	}
 	return append(all, o.Facts...)
-}
-
-// CommandLine quotes words as a POSIX shell wants them.
-func CommandLine(words []string) string {
-	quoted := make([]string, len(words))
-	for i, word := range words {
-		quoted[i] = word
-		if word == "" || strings.ContainsFunc(word, func(r rune) bool {
-			return !strings.ContainsRune("+-./:=@_,%^", r) && (r < '0' || r > '9') &&
-				(r < 'A' || r > 'Z') &&
-				(r < 'a' || r > 'z')
-		}) {
-			quoted[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(quoted, " ")
 }
 
 // drive is the plots of one route.

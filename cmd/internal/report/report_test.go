@@ -916,18 +916,6 @@ func contrast(t *testing.T, a, b string) float64 {
 	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
 }
 
-func TestCommandLine(t *testing.T) {
-	for want, words := range map[string][]string{
-		"lockstep eval --pid 0.3,0.05,-0.1": {"lockstep", "eval", "--pid", "0.3,0.05,-0.1"},
-		`a '' 'b c' 'it'\''s' '$x' '~'`:     {"a", "", "b c", "it's", "$x", "~"},
-		"":                                  nil,
-	} {
-		if got := CommandLine(words); got != want {
-			t.Errorf("%q is %s, want %s", words, got, want)
-		}
-	}
-}
-
 func TestNumbers(t *testing.T) {
 	for x, want := range map[float64]string{
 		0: "0.000", 1.0005: "1.000", 99.9996: "100.000", -0.0001: "0.000", -2.5: "−2.500",
