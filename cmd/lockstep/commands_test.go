@@ -112,6 +112,21 @@ func TestControllerNames(t *testing.T) {
 			t.Errorf("%q: exit %d, stderr %q; want 2 and %s", args, status, stderr, want)
 		}
 	}
+	// A file in ./controllers is meant where its name is that of no kind, nor says gains of one.
+	t.Setenv("LOCKSTEP_PYTHON", "no-python")
+	for name, want := range map[string]string{
+		"mine": "LOCKSTEP_PYTHON: ", "pid_mine": "LOCKSTEP_PYTHON: ", "zero_2": "LOCKSTEP_PYTHON: ",
+		"pid_1_2": "LOCKSTEP_PYTHON: ", "pidff": "want the 10 gains of pidff",
+		"pid_1_2_3": "--timeout goes with", "pid": "--timeout goes with",
+	} {
+		file := mkdir(t, filepath.Join("controllers", name+".py"))
+		writeController(t, file, "", "return 0.0")
+		status, _, stderr := lockstepRun(
+			t.Context(), "rollout", "--controller", name, "--timeout", "9s")
+		if status != exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("%s, with %s: exit %d, stderr %q; want %s", name, file, status, stderr, want)
+		}
+	}
 }
 
 func TestDemo(t *testing.T) {

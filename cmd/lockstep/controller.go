@@ -106,6 +106,9 @@ func (f pythonFlags) controller(
 		p, err = policyfile.Load(name)
 	case known && !strings.HasSuffix(name, ".py"):
 		p, err = lockstep.ParsePolicy(name)
+		if _, there := inControllers(name); err != nil && there && name != kind {
+			return f.python(env, flag, name) // such as pid_mine
+		}
 	default:
 		return f.python(env, flag, name)
 	}
@@ -115,13 +118,20 @@ func (f pythonFlags) controller(
 	return p, nil
 }
 
+// inControllers is the file of a name in ./controllers, and whether it is there.
+func inControllers(name string) (file string, there bool) {
+	file = filepath.Join("controllers", name+".py")
+	_, err := os.Stat(file)
+	return file, err == nil
+}
+
 // python is the policy of a controller that is written in Python: of its file, or of that
 // of this name in ./controllers.
 func (f pythonFlags) python(env *environment, flag, name string) (lockstep.Policy, error) {
 	file := name
 	if !strings.HasSuffix(name, ".py") {
-		file = filepath.Join("controllers", name+".py")
-		if _, err := os.Stat(file); err != nil {
+		var there bool
+		if file, there = inControllers(name); !there {
 			return nil, fmt.Errorf(
 				"%s %q: want one of %s, a policy file, a Python file, or the name of one in "+
 					"./controllers",

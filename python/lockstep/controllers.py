@@ -107,7 +107,7 @@ def specify(controllers: Any, routes: int) -> list[dict[str, Any]]:
 
 def _named(name: str) -> dict[str, Any]:
     there = os.path.join("controllers", f"{name}.py")  # as in the challenge's folder
-    if name not in (*GAINS, "zero") and name.isidentifier() and os.path.isfile(there):
+    if os.path.basename(name) == name and not _has_gains(name) and os.path.isfile(there):
         name = there
     extension = os.path.splitext(name)[1]
     if extension in (".py", ".json", ".onnx"):
@@ -116,6 +116,16 @@ def _named(name: str) -> dict[str, Any]:
         kind = "python" if extension == ".py" else "file"
         return {"kind": kind, "file": os.path.abspath(name), "python": sys.executable}
     return {"kind": name}
+
+
+def _has_gains(name: str) -> bool:
+    """Whether a name is that of a kind, with gains or without: then no file is meant."""
+    kind, *gains = name.split("_")
+    try:
+        numbers = [float(gain) for gain in gains]
+    except ValueError:
+        return False
+    return kind in (*GAINS, "zero") and len(numbers) in (0, len(GAINS.get(kind, ())))
 
 
 def _pid(gains: Any) -> list[dict[str, Any]]:

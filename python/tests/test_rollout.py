@@ -460,7 +460,8 @@ def test_a_cache_that_cannot_be_written_is_warned_of(sim, short_routes, tmp_path
 def test_controllers_of_the_challenge_s_folder_are_named(sim, short_routes, tmp_path, monkeypatch):
     """As its program and the command line name them; pid is the engine's own."""
     (tmp_path / "controllers").mkdir()
-    for name in ("mine", "pid"):
+    names = ["mine", "pid_mine", "pid_1_2", "my-own", "pid", "pid_1_2_3"]
+    for name in names:
         (tmp_path / "controllers" / f"{name}.py").write_text(
             "class Controller:\n    def update(self, *seen, **named):\n        return 0.25\n"
         )
@@ -469,7 +470,11 @@ def test_controllers_of_the_challenge_s_folder_are_named(sim, short_routes, tmp_
     assert np.array_equal(result.costs[0], result.costs[1])
     assert not np.array_equal(result.costs[0], result.costs[2])
     assert result.controllers[2] == "pid"
-    assert sim.rollout(short_routes[:1], ["mine", "pid"]).controllers == ["mine", "pid"]
+    result = sim.rollout(short_routes[:1], names)
+    assert result.controllers == names
+    ours, others = result.costs[:4], result.costs[4:]
+    assert (ours == ours[0]).all()
+    assert (others[:, :, 2] != ours[0, :, 2]).all()
     with pytest.raises(ValueError, match='"other" is not known'):
         sim.rollout(short_routes[:1], "other")
 
