@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"lockstep/internal/fileio"
 )
@@ -67,7 +68,8 @@ func Write(dir string) (modelPath, routesPath string, err error) {
 		return "", "", err
 	}
 	for _, e := range entries {
-		if _, err := fs.Stat(Routes(), e.Name()); err != nil && filepath.Ext(e.Name()) == ".csv" {
+		if _, err := fs.Stat(Routes(), e.Name()); err != nil &&
+			strings.EqualFold(filepath.Ext(e.Name()), ".csv") {
 			return "", "", fmt.Errorf(
 				"%s: not one of the default routes: move it away, or give another folder",
 				filepath.Join(routesPath, e.Name()),

@@ -38,6 +38,10 @@ class Controller:
         # What it writes is no input.
         with open(os.path.join(here, "own.txt"), "a") as f: f.write("x")
         open(os.path.join(here, "own.txt")).close()
+        both = os.open(os.path.join(here, "both.txt"), os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        os.write(both, b"x")
+        os.close(both)
+        open(os.path.join(here, "both.txt")).close()
         return extra + gain * factor + float(open(os.path.join(here, "late.txt")).read())
 `})
 	put := func(name, text string) {
