@@ -136,7 +136,8 @@ func TestWrite(t *testing.T) {
 // refusesForeign: a route that is not one of the default ones would be taken for one.
 func refusesForeign(t *testing.T, dir, routesPath string) {
 	t.Helper()
-	for _, name := range []string{"00000.csv", "zzzzz.csv", "z.CSV"} { // before the others, and behind
+	// before the others, and behind
+	for _, name := range []string{"00000.csv", "zzzzz.csv", "z.CSV"} {
 		foreign := filepath.Join(routesPath, name)
 		if err := os.WriteFile(foreign, nil, 0o644); err != nil {
 			t.Fatal(err)

@@ -22,6 +22,7 @@ func TestInputs(t *testing.T) {
 		"gain.txt": gain, "late.txt": late, "unread.txt": "",
 		filepath.Join("lib", "other.py"): module,
 		filepath.Join("lib", "more.py"):  more,
+		filepath.Join("lib", "gain.txt"): late, // two of one name
 
 		filepath.Join("lib", "site-packages", "plain.py"): plain,
 		filepath.Join("lib", "site-packages", "told.py"):  told,
@@ -31,6 +32,7 @@ here = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(here, "lib", "site-packages"))
 import plain, told
 gain = float(open(os.path.join(here, "gain.txt")).read())
+open(os.path.join(here, "lib", "gain.txt")).close()
 open(os.devnull).close()
 class Controller:
     def update(self, target_lataccel, current_lataccel, state, future_plan):
@@ -69,8 +71,9 @@ class Controller:
 		})
 	}
 	c, got := made()
-	if want := []string{"file gain.txt " + hash(gain), "module lib.other " + hash(module),
-		"module plain " + hash(plain), "package told 7"}; !slices.Equal(got, want) {
+	if want := []string{"file gain.txt " + hash(gain),
+		"file " + filepath.Join("lib", "gain.txt") + " " + hash(late),
+		"module lib.other " + hash(module), "module plain " + hash(plain), "package told 7"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	steered := func(want float64) error {
@@ -114,7 +117,7 @@ class Controller:
 		}
 	}
 	put("gain.txt", "0.5\n")
-	if _, got := made(); len(got) != 4 || got[0] != "file gain.txt "+hash("0.5\n") {
+	if _, got := made(); len(got) != 5 || got[0] != "file gain.txt "+hash("0.5\n") {
 		t.Errorf("edited: %q", got)
 	}
 }
