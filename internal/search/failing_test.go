@@ -22,6 +22,7 @@ type failing struct {
 	open  int
 
 	rolled [][]float64 // the commands of each roll
+	spoils int         // the roll, from 1 on, after which all costs are worse than any
 }
 
 func (f *failing) call(name string) error {
@@ -95,7 +96,13 @@ func (s *failingStepper) Restore(ctx context.Context, shot *lockstep.Snapshot) e
 
 func (s *failingStepper) Roll(ctx context.Context, commands, costs, lataccels []float64) error {
 	s.f.rolled = append(s.f.rolled, slices.Clone(commands))
-	return errors.Join(s.f.call("Roll"), s.Stepper.Roll(ctx, commands, costs, lataccels))
+	err := errors.Join(s.f.call("Roll"), s.Stepper.Roll(ctx, commands, costs, lataccels))
+	if len(s.f.rolled) == s.f.spoils {
+		for i := range costs {
+			costs[i] = 1e9
+		}
+	}
+	return err
 }
 
 func (s *failingStepper) Fork(

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -453,6 +454,89 @@ func TestPlanNeverWorse(t *testing.T) {
 	}
 }
 
+// TestAimNeverWorse: a round keeps what costs least under its own noise, what it begins with among
+// it, and so ends with no more; and some find nothing.
+func TestAimNeverWorse(t *testing.T) {
+	sim, routes := shortRoutes(t)
+	for _, noise := range []lockstep.NoiseKind{lockstep.ExpectedNoise, lockstep.SeededNoise} {
+		s := &aiming{
+			Aim: &Aim{Noise: noise, Seeds: 1, Seed: 1}, sim: sim, routes: routes,
+			policy: lockstep.DefaultPID(), ran: func(int) {},
+		}
+		for _, r := range routes {
+			s.offsets = append(s.offsets, make([]float64, aimKnots(costing(r))))
+		}
+		stays, betters := 0, 0
+		for round := range 6 {
+			cost := func() (costs []float64) {
+				drives, err := s.sweep(t.Context(), s.seeded(round), 1, s.kept())
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, r := range routes {
+					costs = append(costs, meanCost(r, drives[i][0]))
+				}
+				return costs
+			}
+			before, was := cost(), fmt.Sprint(s.offsets)
+			if err := s.round(t.Context(), round); err != nil {
+				t.Fatal(err)
+			}
+			for i, after := range cost() {
+				switch {
+				case after > before[i]:
+					t.Errorf("%v noise, round %d, route %d: from %v to %v, offsets from %v to %v",
+						noise, round, i, before[i], after, was, s.offsets)
+				case after == before[i]:
+					stays++
+				default:
+					betters++
+				}
+			}
+		}
+		if stays == 0 || betters == 0 {
+			t.Errorf("%v noise: %d rounds find nothing, %d something", noise, stays, betters)
+		}
+	}
+}
+
+// backwards answers in the order in which the last job is the first.
+type backwards struct{ lockstep.StepSimulator }
+
+func (b backwards) Simulate(
+	ctx context.Context, jobs []lockstep.Job, opts lockstep.Options,
+) iter.Seq2[int, lockstep.Result] {
+	results := make([]lockstep.Result, len(jobs))
+	for i, r := range b.StepSimulator.Simulate(ctx, jobs, opts) {
+		results[i] = r
+	}
+	return slices.Backward(results)
+}
+
+// TestAnyOrder: in which order an engine ends its rollouts changes no plan, from a policy that is
+// no engine's own, either.
+func TestAnyOrder(t *testing.T) {
+	sim, routes := shortRoutes(t)
+	own := lockstep.Custom{Name: "own", New: func() lockstep.Controller { return &custom{} }}
+	for name, run := range map[string]planRun{
+		"receding": (&Receding{Rounds: 1, Window: 4, Horizon: 4}).Run,
+		"aim":      (&Aim{Noise: lockstep.SeededNoise, Seeds: 2, Rounds: 1}).Run,
+	} {
+		var tables []string
+		for _, sim := range []lockstep.StepSimulator{sim, backwards{sim}} {
+			table, err := run(t.Context(), sim, routes, own, quiet)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tables = append(tables, table.Name)
+		}
+		if tables[0] != tables[1] {
+			t.Errorf("%s finds %s, and %s of an engine that ends backwards", name, tables[0],
+				tables[1])
+		}
+	}
+}
+
 // TestPlanGoesOn: a step begins with what the step before it has planned, and the policy's action
 // behind that, and what it plans costs no more, also where it finds nothing.
 func TestPlanGoesOn(t *testing.T) {
@@ -492,10 +576,14 @@ func TestPlanGoesOn(t *testing.T) {
 		}
 		for _, dampings = range [][]float64{none, some} {
 			begin, before := cost()
-			f.rolled = nil
+			f.rolled, f.spoils = nil, 0
+			if &dampings[0] == &none[0] {
+				f.spoils = 3 // behind the policy alone, and what was planned with its nudges
+			}
 			if err := d.window(t.Context(), at, plan.Horizon); err != nil {
 				t.Fatal(err)
 			}
+			f.spoils = 0
 			tried := f.rolled[1]
 			each := len(tried) / len(begin)
 			for k, u := range begin {
@@ -813,11 +901,17 @@ func TestKept(t *testing.T) {
 				c.steps,
 			)
 		}
-		kept[[2]int{}][0] = kept[[2]int{}][0][1:]
-		_, err = c.planner.Run(t.Context(), sim, c.routes, lockstep.DefaultPID(), quiet)
-		if err == nil ||
-			!strings.HasPrefix(err.Error(), "step 0 of the search is not kept as it was chosen") {
-			t.Errorf("%T, with too few numbers: %v", c.planner, err)
+		chosen := kept[[2]int{}]
+		few := slices.Clone(chosen)
+		few[0] = few[0][1:]
+		for what, other := range map[string][][]float64{
+			"too few numbers": few, "a route too many": append(slices.Clip(chosen), chosen[0]),
+			"a route too few": chosen[1:], "none": nil,
+		} {
+			kept[[2]int{}] = other
+			_, err = c.planner.Run(t.Context(), sim, c.routes, lockstep.DefaultPID(), quiet)
+			simtest.Refused(t, fmt.Sprintf("%T, with %s", c.planner, what), err,
+				"step 0 of the search is not kept as it was chosen")
 		}
 	}
 }
