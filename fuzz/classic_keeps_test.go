@@ -149,7 +149,7 @@ func policiesInTurn(task classic.Task) (all []classic.Policy) {
 		n.Seed, n.Noise = seed, noise
 		return classic.Policy{Network: &n}
 	}
-	for _, key := range []uint64{1, 2, 1 << 32, 2} {
+	for _, key := range []uint64{1, 2, 1<<32 + 2, 2} { // each half of a key, too
 		all = append(all, classic.Policy{Uniform: &key})
 	}
 	return append(
