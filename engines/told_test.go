@@ -133,7 +133,7 @@ func seeing(jobs []lockstep.Job) (seen [][]string) {
 
 // TestShownAgain: observers of rollouts that went back are shown the same steps again, with the
 // same arrays or none, wherever they were and went back to: before, within and behind the warm-up,
-// whether the network is asked there or not.
+// whether the network is asked there or not, and whether a teacher forces them.
 func TestShownAgain(t *testing.T) {
 	routes := policyRoutes(t, 2)
 	jobs := []lockstep.Job{
@@ -141,8 +141,15 @@ func TestShownAgain(t *testing.T) {
 		{Route: cutRoute(routes[1], 103)},
 	}
 	everyEngine(t, func(t *testing.T, s, _ lockstep.Implementation) {
-		for _, shortcuts := range []lockstep.Shortcuts{lockstep.CostOnly, lockstep.FullTrajectory} {
-			jobs := slices.Clone(jobs)
+		for k, shortcuts := range []lockstep.Shortcuts{
+			lockstep.CostOnly, lockstep.FullTrajectory, lockstep.CostOnly,
+		} {
+			jobs, taught := slices.Clone(jobs), k == 2
+			for i := range jobs {
+				if taught {
+					jobs[i].Teacher = wave(jobs[i].Route.Len(), float64(i))
+				}
+			}
 			seen := seeing(jobs)
 			p, err := s.Reset(t.Context(), jobs, lockstep.Options{Shortcuts: shortcuts})
 			if err != nil {
@@ -180,4 +187,15 @@ func TestShownAgain(t *testing.T) {
 			}
 		}
 	})
+}
+
+// wave is a teacher who goes up and down by more than a car can in a step.
+func wave(rows int, from float64) *lockstep.Trajectory {
+	t := &lockstep.Trajectory{}
+	for i := range rows {
+		x := from + float64(i)
+		t.Lataccel = append(t.Lataccel, 2*math.Sin(x))
+		t.Action = append(t.Action, math.Cos(x))
+	}
+	return t
 }

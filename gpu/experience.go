@@ -65,6 +65,7 @@ func (x *experience) allocate(c *connection) (err error) {
 	const float, steps = 4, lockstep.ExperienceSteps
 	raw, softplus, reward := rest.place(n*steps, float), rest.place(2*n*steps, float),
 		rest.place(n*steps, float)
+	rest.end = max(rest.end, alignment) // of no rollouts, which leave nothing, too
 	if x.memory, err = c.Allocate(rest.end); err != nil {
 		return fmt.Errorf("%d bytes for what %d rollouts leave: %w", rest.end, n, err)
 	}
