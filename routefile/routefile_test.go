@@ -476,6 +476,7 @@ func TestSeedPrefix(t *testing.T) {
 	}
 }
 
+// TestList: files of a folder are listed in the order of their names, links to files among them.
 func TestList(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"b.csv", "a.csv", "c.CSV", "a.txt"} {
@@ -486,9 +487,12 @@ func TestList(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "0.csv"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	all := []string{"a.csv", "b.csv", "c.CSV"}
+	if err := os.Symlink(filepath.Join(dir, "a.txt"), filepath.Join(dir, "d.csv")); err != nil {
+		t.Fatal(err)
+	}
+	all := []string{"a.csv", "b.csv", "c.CSV", "d.csv"}
 	for limit, want := range map[int][]string{
-		-1: all, 0: nil, 1: all[:1], 2: all[:2], 3: all, 4: all,
+		-1: all, 0: nil, 1: all[:1], 2: all[:2], 3: all[:3], 4: all, 5: all,
 	} {
 		files, err := routefile.List(dir, limit)
 		var got []string

@@ -95,7 +95,9 @@ func TestLoad(t *testing.T) {
 	check(t, Cache{}, files, 0, 20)
 
 	// What else a route depends on has a cache of its own.
-	check(t, Cache{Dir: c.Dir, Loader: routefile.Loader{SeedPrefix: "other"}}, files, 0, 20)
+	for _, prefix := range []string{"other", "a/data", "b/data", "a/b/data", "./data", "data/a"} {
+		check(t, Cache{Dir: c.Dir, Loader: routefile.Loader{SeedPrefix: prefix}}, files, 0, 20)
+	}
 	check(
 		t,
 		Cache{
