@@ -480,12 +480,14 @@ func TestChoose(t *testing.T) {
 	}
 	draws = make([]float64, 6*4)
 	copy(draws, []float64{0, math.Nextafter(0.5, 0), 0.5, math.Nextafter(1, 0)})
+	before := make([]float64, 1+1024) // a running sum begins where that of another rollout ends
+	before[0] = 1
 	args = abiUnits{
 		n:    6,
 		kind: 4,
 		x:    upload(t, d, rows),
 		a:    upload(t, d, draws),
-		c:    room[float64](t, d, 1024),
+		c:    upload(t, d, before) + 8,
 	}
 	got := unit[int64](t, d, "unit_choose", &args, &args.i, len(draws))
 	want := []int64{
