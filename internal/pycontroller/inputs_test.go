@@ -71,9 +71,12 @@ class Controller:
 		})
 	}
 	c, got := made()
-	if want := []string{"file gain.txt " + hash(gain),
+	want := []string{
+		"file gain.txt " + hash(gain),
 		"file " + filepath.Join("lib", "gain.txt") + " " + hash(late),
-		"module lib.other " + hash(module), "module plain " + hash(plain), "package told 7"}; !slices.Equal(got, want) {
+		"module lib.other " + hash(module), "module plain " + hash(plain), "package told 7",
+	}
+	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	steered := func(want float64) error {
