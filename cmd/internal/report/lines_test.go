@@ -2,6 +2,7 @@ package report
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -58,6 +59,48 @@ func TestLines(t *testing.T) {
 		if ends := [2]int{l.Finished, l.Failed}; ends != c.ends || failed.String() != c.errors {
 			t.Errorf("%q: %v finished and failed, want %v; errors %q, want %q", c.controllers, ends,
 				c.ends, failed.String(), c.errors)
+		}
+	}
+}
+
+// TestLinesMissing: whichever results do not come, as where a run is ended, the others are those of
+// their own controllers and routes, and each controller is told of.
+func TestLinesMissing(t *testing.T) {
+	controllers, routes := []string{"pid", "zero", "none"}, []string{"a", "b"}
+	for come := range 1 << (len(controllers) * len(routes)) {
+		var out strings.Builder
+		l := &Lines{Controllers: controllers, Routes: routes, Out: &out, JSON: true}
+		want := ""
+		for k, controller := range controllers {
+			n := 0
+			for i, route := range routes {
+				if at := k*len(routes) + i; come>>at&1 == 1 {
+					l.Add(at, lockstep.Result{Costs: costs(float64(at), 0)})
+					want += fmt.Sprintf("%s of %s: %d\n", route, controller, at)
+					n++
+				}
+			}
+			want += fmt.Sprintf("%s: %d of 2\n", controller, n)
+		}
+		l.End()
+		got := ""
+		for line := range strings.Lines(out.String()) {
+			var r struct {
+				Route, Controller string
+				Routes            int
+				Lataccel          float64 `json:"lataccel_cost"`
+			}
+			if err := json.Unmarshal([]byte(line), &r); err != nil {
+				t.Fatal(err)
+			}
+			if r.Route != "" {
+				got += fmt.Sprintf("%s of %s: %v\n", r.Route, r.Controller, r.Lataccel)
+			} else {
+				got += fmt.Sprintf("%s: %d of 2\n", r.Controller, r.Routes)
+			}
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("results %06b: %s", come, d)
 		}
 	}
 }
