@@ -1345,12 +1345,21 @@ func TestGivenUp(t *testing.T) {
 }
 
 func givenUp(t testing.TB, limit time.Duration) {
-	c := start(t, source("if self.n == 3 and state.a_ego > 100:\n    time.sleep(1000)\nreturn 1"))
+	c := start(t, strings.Replace(
+		source("if self.n == 3 and state.a_ego > 100:\n    time.sleep(1000)\nreturn 1"),
+		"self.n = -1", `self.n = -1
+        while os.path.exists(os.path.join(os.path.dirname(__file__), "hang")): time.sleep(1)`, 1))
 	c.options.Timeout = limit
-	run := func(hang bool) error {
+	run := func(hang, made bool) error {
 		routes := testRoutes(1, 110)
-		if hang {
+		if hang && made {
 			routes[0].AEgo[lockstep.ContextLength+3] = 1000
+		} else if hang { // where it is made
+			file := filepath.Join(filepath.Dir(c.options.File), "hang")
+			if err := os.WriteFile(file, nil, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			defer os.Remove(file)
 		}
 		outcomes, err := drive(c, routes)
 		if err != nil {
@@ -1359,13 +1368,13 @@ func givenUp(t testing.TB, limit time.Duration) {
 		return outcomes[0].err
 	}
 	for k, hang := range []bool{true, true, false, true, true, true} {
-		if err := run(hang); hang {
+		if err := run(hang, k%2 == 1); hang {
 			contains(t, err, fmt.Sprintf("no answer within %v", limit))
 		} else if err != nil {
 			t.Errorf("run %d: %v", k, err)
 		}
 	}
-	err := run(false)
+	err := run(false, true)
 	contains(
 		t, err,
 		fmt.Sprintf("given up, since 3 times in a row there was no answer within %v", limit),
