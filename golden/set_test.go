@@ -124,6 +124,7 @@ func TestSetErrors(t *testing.T) {
 			`profile "ort9-avx2-expU-sinfma-csv2": "ort9" is not known`},
 		"no profile":   {`{"recordings": []}`, "no profile"},
 		"null profile": {`{"profile": null}`, "no profile"},
+		"recordings of no profile": {`{"recordings": [{"file": "00000.pid.npz"}]}`, "no profile"},
 		"no recordings": {`{"profile": "ort1.30-avx2-expU-sinfma-csv2", "recordings": []}`,
 			"no recordings"},
 		"wrong type": {

@@ -1,6 +1,7 @@
 package pycontroller
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,15 +12,27 @@ import (
 // TestEnvironment: of the environment a controller sees what is documented.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("SECRET_TOKEN", "secret")
-	t.Setenv("LC_TEST", "seen")
+	// What libraries look at, of which the bits of a controller's arithmetic may depend.
+	passed := []string{
+		"LC_TEST", "PYTHONTEST", "OMP_NUM_THREADS", "OPENBLAS_CORETYPE", "MKL_CBWR",
+		"NPY_DISABLE_CPU_FEATURES", "CUDA_VISIBLE_DEVICES", "TZ", "LD_LIBRARY_PATH", "VIRTUAL_ENV",
+	}
+	for _, name := range passed {
+		t.Setenv(name, os.Getenv(name)) // as it is, or there
+	}
 	stderr := &buffer{}
 	c := start(
 		t, source(`print(sorted(os.environ)); return 1`), func(o *Options) { o.Stderr = stderr },
 	)
 	mustDrive(t, c, testRoutes(1, 130))
 	c.Close()
-	if text := stderr.String(); strings.Contains(text, "SECRET_TOKEN") ||
-		!strings.Contains(text, "'LC_TEST'") {
+	text := stderr.String()
+	for _, name := range passed {
+		if !strings.Contains(text, "'"+name+"'") {
+			t.Errorf("a controller does not see %s, but %.300s", name, text)
+		}
+	}
+	if strings.Contains(text, "SECRET_TOKEN") {
 		t.Errorf("a controller sees %.300s", text)
 	}
 }

@@ -1,6 +1,7 @@
 package tinyphysics
 
 import (
+	"bytes"
 	"math"
 	"path/filepath"
 	"slices"
@@ -55,6 +56,38 @@ func TestGolden(t *testing.T) {
 	twice.Recordings = append(slices.Clone(set.Recordings), set.Recordings...)
 	_, err = Golden(&twice)
 	simtest.Refused(t, "a recording that is there twice", err, "two recordings of 04744/pid")
+}
+
+// TestGoldenFull: where a recording has logits and probabilities in full, its steps show them.
+func TestGoldenFull(t *testing.T) {
+	set, err := golden.OpenSet("../../golden/testdata/default/ort1.30-avx2-expU-sinfma-csv2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set.Recordings = set.Recordings[:1]
+	source, err := Golden(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := set.Read(set.Recordings[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var steps []int64
+	_, _, err = source.(parity.RecordedSide).Read(0, false, func(s *schema.Step) {
+		if s.Data[logits] == nil && s.Data[probs] == nil {
+			return
+		}
+		steps = append(steps, int64(s.Index))
+		full, chances, _ := r.Full(s.Index)
+		if !bytes.Equal(s.Data[logits], schema.Bytes(full)) ||
+			!bytes.Equal(s.Data[probs], schema.Bytes(chances)) {
+			t.Errorf("step %d shows others", s.Index)
+		}
+	})
+	if err != nil || len(steps) < 2 || !slices.Equal(steps, r.FullSteps) {
+		t.Errorf("full at steps %v, want %v, %v", steps, r.FullSteps, err)
+	}
 }
 
 // oneRecording is a set of which one recording is left.
