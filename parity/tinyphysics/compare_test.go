@@ -620,6 +620,41 @@ func lacksStage(
 	}
 }
 
+// TestTaughtJobs: a side is forced onto the other's trajectory beside a teacher of the job's own,
+// which both follow, and nothing but the fault is found.
+func TestTaughtJobs(t *testing.T) {
+	jobs := toyJobs(2, 200)
+	for i := range jobs {
+		own := &lockstep.Trajectory{Target: jobs[i].Route.TargetLataccel}
+		for k := range 200 {
+			own.Lataccel = append(own.Lataccel, math.Sin(float64(k+i)))
+			own.Action = append(own.Action, math.Cos(float64(k-i)))
+		}
+		jobs[i].Teacher = own
+	}
+	for _, stage := range []string{Logits, Sample, Lataccel, Action} {
+		faulty := &toy{name: "faulty", plant: func(_ string, step int, at string,
+			s *lockstep.Step) {
+			switch {
+			case step != 123 || at != stage:
+			case stage == Logits:
+				s.Logits[7]++
+			case stage == Sample:
+				s.Sample--
+			case stage == Lataccel:
+				s.Lataccel++
+			case stage == Action:
+				s.Action++
+			}
+		}}
+		r := compare(t, Live(&toy{name: "toy"}), Live(faulty), jobs, parity.CompareOptions{})
+		if len(r.Findings) != 1 || r.Findings[0].Stage != stage || r.Findings[0].Step != 123 ||
+			r.Findings[0].Findings != 2 || r.Forced == 0 {
+			t.Errorf("%s: %+v, %d steps forced", stage, r.Findings, r.Forced)
+		}
+	}
+}
+
 // pastTheEnd: steps after the last that costs, which a recording has, are not missed, and counted;
 // those that a recording does not have are.
 func pastTheEnd(t *testing.T, a lockstep.Simulator) {
