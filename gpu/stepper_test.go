@@ -1397,3 +1397,99 @@ func TestStatsText(t *testing.T) {
 		t.Errorf("%s, want %s", b.String(), want)
 	}
 }
+
+// TestCallersArrays: of arrays on the device that a step was given nothing is read and nothing
+// written by any later call, and it goes on like rollouts that were stepped from the host.
+func TestCallersArrays(t *testing.T) {
+	s := newSimulator(t, Config{Open: sharedDevice(t)})
+	jobs := []lockstep.Job{{Route: shorten(routes()[0], 112)}, {Route: shorten(routes()[1], 111)}}
+	opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
+	p, onHost := reset(t, s, jobs, opts).(lockstep.DeviceStepper), reset(t, s, jobs, opts)
+	ctx, commands := t.Context(), []float64{0.75, -0.5}
+	host := func(p lockstep.Stepper, steps int) {
+		t.Helper()
+		for range steps {
+			if err := p.Step(ctx, commands, make([]float64, 2)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	roll := func(p lockstep.Stepper) {
+		t.Helper()
+		err := p.Roll(ctx, slices.Repeat(commands, 2), make([]float64, 2), make([]float64, 4))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	host(p, 80)
+	host(onHost, 80)
+	c := s.connection
+	var arrays [2]driver.Pointer // commands, and lataccels
+	for i := range arrays {
+		var err error
+		if arrays[i], err = c.Allocate(16); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Upload(arrays[i], viewBytes([]float64{-1, 1})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	given := func() {
+		t.Helper()
+		if err := p.StepOnDevice(uintptr(arrays[0]), uintptr(arrays[1])); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Sync(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := onHost.Step(ctx, []float64{-1, 1}, make([]float64, 2)); err != nil {
+			t.Fatal(err)
+		}
+		for i := range arrays { // another number than any
+			if err := c.Upload(arrays[i], viewBytes([]float64{7, 7})); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for what, call := range map[string]func(p lockstep.Stepper){
+		"a step": func(p lockstep.Stepper) { host(p, 1) },
+		"a roll": roll, "a roll and a step": func(p lockstep.Stepper) { roll(p); host(p, 1) },
+	} {
+		given()
+		call(p)
+		call(onHost)
+		for i := range arrays {
+			now := make([]float64, 2)
+			if err := c.Download(viewBytes(now), arrays[i]); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Synchronize(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if now[0] != 7 || now[1] != 7 {
+				t.Errorf("behind %s array %d of the caller's holds %v", what, i, now)
+			}
+			if err := c.Upload(arrays[i], viewBytes([]float64{-1, 1})); err != nil {
+				t.Fatal(err)
+			}
+		}
+		compareHistories(t, "behind "+what, p, onHost)
+	}
+}
+
+// compareHistories holds the state of rollouts to that of others.
+func compareHistories(t *testing.T, what string, p, want lockstep.Stepper) {
+	t.Helper()
+	a, err := p.Snapshot(t.Context())
+	b, err2 := want.Snapshot(t.Context())
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	for i := range b.Rollouts {
+		x, y := &a.Rollouts[i], &b.Rollouts[i]
+		if err := errors.Join(simtest.SameBits("lataccels", x.Lataccel, y.Lataccel),
+			simtest.SameBits("actions", x.Action, y.Action)); err != nil {
+			t.Errorf("%s: rollout %d: %v", what, i, err)
+		}
+	}
+}
