@@ -375,8 +375,8 @@ func (l linear) Reset(
 	if len(jobs) == 0 {
 		return nil, errors.New("a stepper of nothing")
 	}
-	if opts.Shortcuts != lockstep.CostOnly || !jobs[len(jobs)-1].Expected {
-		return nil, errors.New("more is computed than expected values of what costs")
+	if opts.Shortcuts != lockstep.FullTrajectory || !jobs[len(jobs)-1].Expected {
+		return nil, errors.New("more is computed than expected values")
 	}
 	*l.most = max(*l.most, len(jobs))
 	return &linearStepper{jobs: jobs, ends: l.ends}, nil

@@ -32,9 +32,12 @@ type rolled struct {
 }
 
 func roll(s lockstep.Implementation, jobs []lockstep.Job, options lockstep.Options) []rolled {
-	all := make([]rolled, len(jobs))
+	all, had := make([]rolled, len(jobs)), make([]bool, len(jobs))
 	for i, r := range s.Simulate(context.Background(), watched(jobs, all), options) {
-		all[i].result = r
+		if had[i] {
+			r = lockstep.Result{Err: fmt.Errorf("a second result: %+v", r)}
+		}
+		all[i].result, had[i] = r, true
 	}
 	return all
 }

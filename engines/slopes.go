@@ -166,7 +166,8 @@ func (c *nudged) vary(job *lockstep.Job, r *lockstep.RolloutState, action float6
 
 // step computes the step.
 func (c *nudged) step(ctx context.Context, s lockstep.StepSimulator) ([]float64, error) {
-	p, err := s.Reset(ctx, c.jobs, lockstep.Options{Shortcuts: lockstep.CostOnly})
+	// Not to the end of the costs, behind which there are steps, too.
+	p, err := s.Reset(ctx, c.jobs, lockstep.Options{Shortcuts: lockstep.FullTrajectory})
 	if err != nil {
 		return nil, err
 	}

@@ -1,14 +1,18 @@
 package engines
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 
 	"lockstep"
+	"lockstep/internal/generate"
 	"lockstep/internal/simtest"
+	"lockstep/routefile"
 )
 
 // TestSlopes holds each number of the slopes to two rollouts that a teacher forces onto the
@@ -176,4 +180,50 @@ func taught(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job,
 		}
 	}
 	return out
+}
+
+// TestSlopesBehind: slopes are found at a route's last step, behind the last one that costs, too,
+// and the lataccel there is the expected one.
+func TestSlopesBehind(t *testing.T) {
+	c := config(t)
+	whole, err := routefile.Loader{}.Read(bytes.NewReader(generate.Route(77, 0)), "long.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := lockstep.Job{Route: cutRoute(whole, lockstep.CostEndIdx+3), Expected: true}
+	jobs, actions := []lockstep.Job{job}, []float64{0.25}
+	opts := lockstep.Options{Shortcuts: lockstep.FullTrajectory}
+	for _, e := range Checked() {
+		if e.Slow {
+			continue
+		}
+		t.Run(e.Name, func(t *testing.T) {
+			s := e.ForTest(t, c)
+			p, err := s.Reset(t.Context(), jobs, opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			shot := snap(t, p)
+			shot.Step = job.Route.Len() - 1
+			shot.Rollouts[0].Lataccel = slices.Clone(job.Route.TargetLataccel[:shot.Step])
+			shot.Rollouts[0].Action = make([]float64, shot.Step)
+			want := make([]float64, 1)
+			err = errors.Join(
+				p.Restore(t.Context(), shot), p.Step(t.Context(), actions, want))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := NextSlopes(t.Context(), s, jobs, shot, actions, DefaultNudges())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := simtest.Same("lataccels", got.Lataccel, want); err != nil {
+				t.Error(err)
+			}
+			if len(got.By) != Variables || got.By[ByPastActions-1] == 0 {
+				t.Errorf("nothing depends on the last lataccel, of %d slopes", len(got.By))
+			}
+		})
+	}
 }
