@@ -45,11 +45,12 @@ var paces = schema.NewView(
 // before the first.
 type pacer struct {
 	pace    func(tasks []parity.RolloutTask, i, k int, p *pace)
-	index   func(i, k int) int                           // of a step
-	rollout func(i int) int                              // of a step
-	ends    func(i int, end *parity.End) (times, of int) // of a rollout
-	late    bool                                         // a step is shown after the end
-	ctx     func(context.Context) context.Context
+	index   func(i, k int) int // of a step
+	rollout func(i int) int    // of a step
+	// of a rollout
+	ends func(tasks []parity.RolloutTask, i int, end *parity.End) (times, of int)
+	late bool // a step is shown after the end
+	ctx  func(context.Context) context.Context
 }
 
 func (pacer) Info() parity.SideInfo  { return parity.SideInfo{Name: "pacer"} }
@@ -96,7 +97,7 @@ func (w pacer) Run(
 			}
 			times, of := 1, i
 			if w.ends != nil {
-				times, of = w.ends(i, &end)
+				times, of = w.ends(tasks, i, &end)
 			}
 			for range times {
 				if !yield(of, end) {
@@ -133,7 +134,20 @@ func TestEngine(t *testing.T) {
 			return len(tasks) == n && i == n-2
 		})
 	}
-	end := func(f func(i int, end *parity.End) (int, int)) pacer { return pacer{ends: f} }
+	end := func(f func(i int, end *parity.End) (int, int)) pacer {
+		return pacer{ends: func(_ []parity.RolloutTask, i int, end *parity.End) (int, int) {
+			return f(i, end)
+		}}
+	}
+	// ending ends rollouts otherwise in a batch of so many.
+	ending := func(n int, f func(i int, end *parity.End)) pacer {
+		return pacer{ends: func(tasks []parity.RolloutTask, i int, end *parity.End) (int, int) {
+			if len(tasks) == n {
+				f(i, end)
+			}
+			return 1, i
+		}}
+	}
 	for name, c := range map[string]struct {
 		engine pacer
 		says   string
@@ -205,6 +219,21 @@ func TestEngine(t *testing.T) {
 		"a batch of 7": {other(func(tasks []parity.RolloutTask, i int) bool {
 			return len(tasks) == 7 && i == 1
 		}), "a, in a batch of 7: step 5, stage reward"},
+		"an outcome": {ending(1, func(_ int, e *parity.End) {
+			if e.Err == nil {
+				e.Outcome = []float64{e.Outcome[0] + 1}
+			}
+		}), "a, alone: "},
+		"an error": {ending(7, func(i int, e *parity.End) {
+			if i == 1 {
+				*e = parity.End{Err: errors.New("it fails here alone")}
+			}
+		}), "a, in a batch of 7: "},
+		"a success": {ending(5, func(_ int, e *parity.End) {
+			if e.Err != nil {
+				*e = parity.End{Outcome: []float64{3}}
+			}
+		}), "c, in a batch of 5: "},
 		"taught": {other(func(tasks []parity.RolloutTask, i int) bool {
 			return tasks[i].Teacher != nil
 		}), "b, taught its own trajectory: step 5, stage reward, index 0: want 0.125"},

@@ -16,6 +16,7 @@ import (
 	"lockstep"
 	"lockstep/golden"
 	"lockstep/internal/defaults"
+	"lockstep/internal/simtest"
 	"lockstep/reference"
 )
 
@@ -115,6 +116,41 @@ func controllers(
 		}
 		return ctx
 	})
+}
+
+// batches changes what batch controllers are told.
+func batches(change func(*lockstep.BatchStep)) func(*wrapper, lockstep.Simulator) {
+	return inputs(func(ctx ctxt, jobs []lockstep.Job, _ *lockstep.Options) ctxt {
+		others := map[*lockstep.Batch]*lockstep.Batch{}
+		for i := range jobs {
+			b, ok := jobs[i].Policy.(*lockstep.Batch)
+			if !ok || b == nil || b.New == nil {
+				continue
+			}
+			if others[b] == nil {
+				others[b] = &lockstep.Batch{Name: b.Name, New: func(
+					routes []*lockstep.Route,
+				) (lockstep.BatchController, error) {
+					c, err := b.New(routes)
+					return told{c, change}, err
+				}}
+			}
+			jobs[i].Policy = others[b]
+		}
+		return ctx
+	})
+}
+
+// told is a batch controller that is told something else.
+type told struct {
+	lockstep.BatchController
+	change func(*lockstep.BatchStep)
+}
+
+func (t told) Update(s *lockstep.BatchStep) error {
+	other := *s
+	t.change(&other)
+	return t.BatchController.Update(&other)
 }
 
 // planned changes the plans that custom controllers are told.
@@ -884,6 +920,41 @@ var mutants = []mutant{
 		}),
 		"results", "action 7 of the states is ",
 	},
+	{"asks controllers twice", inputs(
+		func(ctx ctxt, jobs []lockstep.Job, _ *lockstep.Options) ctxt {
+			for i := range jobs {
+				c, ok := jobs[i].Policy.(lockstep.Custom)
+				if !ok || c.Name != "counted" { // in which nothing else is told
+					continue
+				}
+				jobs[i].Policy = lockstep.Custom{Name: c.Name, New: func() lockstep.Controller {
+					asked := c.New()
+					return update(func(target, current float64, state lockstep.State,
+						plan lockstep.FuturePlan) float64 {
+						asked.Update(target, current, state, plan)
+						return asked.Update(target, current, state, plan)
+					})
+				}}
+			}
+			return ctx
+		}), "policies", "job 4: the controller was asked 170 times in 85 steps"},
+	{"tells batch controllers the step before", batches(func(s *lockstep.BatchStep) { s.Step-- }),
+		"policies", "step 19, want step 20 next"},
+	{"steers one route without its batch controller",
+		inputs(func(ctx ctxt, jobs []lockstep.Job, _ *lockstep.Options) ctxt {
+			if b, ok := jobs[0].Policy.(*lockstep.Batch); ok && b.Name == "watched" {
+				jobs[0].Policy = weave
+			}
+			return ctx
+		}), "policies", " in 1 jobs more than batch controllers were made for it"},
+	{"has no results of many jobs", func(w *wrapper, sim lockstep.Simulator) {
+		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
+			if len(jobs) >= 40 {
+				return func(func(int, lockstep.Result) bool) {}
+			}
+			return sim.Simulate(ctx, jobs, opts)
+		}
+	}, "break", "a panic in the loop over the results does not reach the caller"},
 	{"never ends", func(w *wrapper, sim lockstep.Simulator) {
 		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
 			return func(func(int, lockstep.Result) bool) { time.Sleep(20 * time.Second) }
@@ -1017,6 +1088,14 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
+// TestNoSimulator: what is no simulator is told from one that does not conform.
+func TestNoSimulator(t *testing.T) {
+	_, err := Check(nil)
+	simtest.Refused(t, "nil", err, "no simulator")
+	_, err = Check(&wrapper{profile: func() lockstep.Profile { panic("not yet") }})
+	simtest.Refused(t, "a panic", err, "the simulator has no profile: panic: not yet")
+}
+
 type unclosed struct{ lockstep.BatchController }
 
 func (unclosed) Close() error { return nil }
@@ -1055,5 +1134,12 @@ func TestGoldenMutant(t *testing.T) {
 	s.sim = sim
 	if errs, note := s.perform(checks[len(checks)-1]); len(errs) > 0 || note != "" {
 		t.Errorf("without the fault: %v, %s", errs, note)
+	}
+	s.sim = &wrapper{profile: func() lockstep.Profile {
+		return lockstep.Profile{Exp: lockstep.ExpC}
+	}}
+	if errs, note := s.perform(checks[len(checks)-1]); len(errs) > 0 ||
+		!strings.HasPrefix(note, "left out: recorded are ort") {
+		t.Errorf("in a profile that nobody recorded: %v, %s", errs, note)
 	}
 }

@@ -1,10 +1,13 @@
 package conformance
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,36 +19,59 @@ import (
 // faulty is a step simulator with a fault in its Steppers.
 type faulty struct {
 	lockstep.StepSimulator
-	plant func(lockstep.Stepper) lockstep.Stepper
+	fault stepFault
 }
 
 func (f faulty) Reset(
 	ctx ctxt, jobs []lockstep.Job, opts lockstep.Options,
 ) (lockstep.Stepper, error) {
+	stepper := f.fault
+	if f.fault.takes != nil && f.fault.takes(jobs) {
+		stepper.open = true
+		return &stepper, nil
+	}
+	if f.fault.observer != nil {
+		jobs = slices.Clone(jobs)
+		for i := range jobs {
+			if observe := jobs[i].Observe; observe != nil {
+				jobs[i].Observe = func(s *lockstep.Step) { f.fault.observer(s, observe) }
+			}
+		}
+	}
 	p, err := f.StepSimulator.Reset(ctx, jobs, opts)
+	if err == nil {
+		err = f.fault.refusing
+	}
 	if err != nil {
 		return nil, err
 	}
-	return f.plant(p), nil
+	stepper.Stepper = p
+	return &stepper, nil
 }
 
 type stepFault struct {
 	lockstep.Stepper
+	takes    func([]lockstep.Job) bool // what Reset should refuse
+	refusing error                     // of Reset
+	observer func(s *lockstep.Step, observe func(*lockstep.Step))
+	late     int // what Index adds
 	step     func(p lockstep.Stepper, ctx ctxt, commands, lataccels []float64) error
-	snapshot func(*lockstep.Snapshot)
+	snapshot func(*lockstep.Snapshot) error
 	restore  func(p lockstep.Stepper, ctx ctxt, s *lockstep.Snapshot) error
-	observe  func(p lockstep.Stepper, into []float32)
-	results  func(p lockstep.Stepper, all []lockstep.Result)
+	observe  func(p lockstep.Stepper, into []float32) error
+	results  func(p lockstep.Stepper, all []lockstep.Result) []lockstep.Result
 	open     bool // Close does nothing
 	closing  func(error) error
 }
+
+func (f *stepFault) Index() int { return f.Stepper.Index() + f.late }
 
 func (f *stepFault) Close() error {
 	if f.open {
 		return nil
 	}
 	err := f.Stepper.Close()
-	if err == nil || f.closing == nil {
+	if f.closing == nil {
 		return err
 	}
 	return f.closing(err)
@@ -61,7 +87,7 @@ func (f *stepFault) Step(ctx ctxt, commands, lataccels []float64) error {
 func (f *stepFault) Observe(ctx ctxt, into []float32) error {
 	err := f.Stepper.Observe(ctx, into)
 	if err == nil && f.observe != nil {
-		f.observe(f.Stepper, into)
+		err = f.observe(f.Stepper, into)
 	}
 	return err
 }
@@ -69,7 +95,7 @@ func (f *stepFault) Observe(ctx ctxt, into []float32) error {
 func (f *stepFault) Results(ctx ctxt) ([]lockstep.Result, error) {
 	all, err := f.Stepper.Results(ctx)
 	if err == nil && f.results != nil {
-		f.results(f.Stepper, all)
+		all = f.results(f.Stepper, all)
 	}
 	return all, err
 }
@@ -77,7 +103,7 @@ func (f *stepFault) Results(ctx ctxt) ([]lockstep.Result, error) {
 func (f *stepFault) Snapshot(ctx ctxt) (*lockstep.Snapshot, error) {
 	s, err := f.Stepper.Snapshot(ctx)
 	if err == nil && f.snapshot != nil {
-		f.snapshot(s)
+		err = f.snapshot(s)
 	}
 	return s, err
 }
@@ -88,6 +114,8 @@ func (f *stepFault) Restore(ctx ctxt, s *lockstep.Snapshot) error {
 	}
 	return f.restore(f.Stepper, ctx, s)
 }
+
+var errNo = errors.New("no")
 
 // TestStepMutants: the check of step mode finds what is wrong with it.
 func TestStepMutants(t *testing.T) {
@@ -121,17 +149,19 @@ func TestStepMutants(t *testing.T) {
 				}
 			}()}},
 		{"a bit of an observation", "job 1, step 106: observation[13] (action change)", stepFault{
-			observe: func(p lockstep.Stepper, into []float32) {
+			observe: func(p lockstep.Stepper, into []float32) error {
 				if x := &into[lockstep.ObservationSize+13]; p.Index() == 106 {
 					*x = math.Float32frombits(math.Float32bits(*x) ^ 1)
 				}
+				return nil
 			},
 		}},
 		{"a bit of the first observation", "job 2, step 100: observation[6] (v ego)", stepFault{
-			observe: func(p lockstep.Stepper, into []float32) {
+			observe: func(p lockstep.Stepper, into []float32) error {
 				if x := &into[2*lockstep.ObservationSize+6]; p.Index() == 100 {
 					*x = math.Float32frombits(math.Float32bits(*x) ^ 1)
 				}
+				return nil
 			},
 		}},
 		{"takes fewer commands", "Step takes 3 commands for 4 rollouts",
@@ -150,19 +180,21 @@ func TestStepMutants(t *testing.T) {
 						back[p] = p.Err(0) != nil
 						return p.Restore(ctx, s)
 					},
-					results: func(p lockstep.Stepper, all []lockstep.Result) {
+					results: func(p lockstep.Stepper, all []lockstep.Result) []lockstep.Result {
 						if back[p] {
 							all[1].Costs.Total = 0
 						}
+						return all
 					},
 				}
 			}()},
 		{"observations of what has ended",
 			"job 0, step 104: observation[6] (v ego) is 0.5, want 0", stepFault{
-				observe: func(p lockstep.Stepper, into []float32) {
+				observe: func(p lockstep.Stepper, into []float32) error {
 					if !p.Running(0) {
 						into[6] = 0.5
 					}
+					return nil
 				},
 			}},
 		{"NaN is 0", "whose command was NaN goes on",
@@ -186,14 +218,18 @@ func TestStepMutants(t *testing.T) {
 				return err
 			}}},
 		{"the policy's memory is lost", "job 0, step 100: lataccel",
-			stepFault{snapshot: func(s *lockstep.Snapshot) { clear(s.Rollouts[0].Policy) }}},
+			stepFault{snapshot: func(s *lockstep.Snapshot) error {
+				clear(s.Rollouts[0].Policy)
+				return nil
+			}}},
 		{"an action is lost", "job 0, step 102: lataccel",
-			stepFault{snapshot: func(s *lockstep.Snapshot) {
+			stepFault{snapshot: func(s *lockstep.Snapshot) error {
 				for i := range s.Rollouts {
 					if n := len(s.Rollouts[i].Action); n > 100 {
 						s.Rollouts[i].Action[n-1] = 0
 					}
 				}
+				return nil
 			}}},
 		{"restores anything", "Restore takes a snapshot of another route",
 			stepFault{restore: func(p lockstep.Stepper, ctx ctxt, s *lockstep.Snapshot) error {
@@ -209,18 +245,103 @@ func TestStepMutants(t *testing.T) {
 			stepFault{step: func(lockstep.Stepper, ctxt, []float64, []float64) error {
 				return nil
 			}}},
+		{"cannot begin", "Reset: no", stepFault{refusing: errNo}},
+		{"begins late", "Index is 21 after Reset", stepFault{late: 1}},
+		{"takes no jobs", "Reset takes no jobs",
+			stepFault{takes: func(jobs []lockstep.Job) bool { return len(jobs) == 0 }}},
+		{"takes a job without a route", "Reset takes a job without a route",
+			stepFault{takes: func(jobs []lockstep.Job) bool {
+				return slices.ContainsFunc(jobs, func(j lockstep.Job) bool { return j.Route == nil })
+			}}},
+		{"takes one teacher for two", "Reset takes one teacher for two",
+			stepFault{takes: func(jobs []lockstep.Job) bool {
+				taught := func(j lockstep.Job) bool { return j.Teacher != nil }
+				return slices.ContainsFunc(jobs, taught) && !taught(jobs[0])
+			}}},
+		{"shows each step twice", "Observe is called for step 20, want step 21 next",
+			stepFault{observer: func(s *lockstep.Step, observe func(*lockstep.Step)) {
+				observe(s)
+				observe(s)
+			}}},
+		{"observers may panic", "a rollout whose observer panicked goes on",
+			stepFault{observer: func(s *lockstep.Step, observe func(*lockstep.Step)) {
+				defer func() { _ = recover() }()
+				observe(s)
+			}}},
+		{"cannot step", "Step 20: no",
+			stepFault{step: func(lockstep.Stepper, ctxt, []float64, []float64) error {
+				return errNo
+			}}},
+		{"cannot step on other commands", "Step 100: no",
+			stepFault{step: func(p lockstep.Stepper, ctx ctxt, commands,
+				lataccels []float64) error {
+				if commands[outside] == 0 && p.Index() == lockstep.ControlStartIdx {
+					return errNo
+				}
+				return p.Step(ctx, commands, lataccels)
+			}}},
+		{"NaN fails all", "Step with a command that is NaN: no",
+			stepFault{step: func(p lockstep.Stepper, ctx ctxt, commands,
+				lataccels []float64) error {
+				if slices.ContainsFunc(commands, math.IsNaN) {
+					return errNo
+				}
+				return p.Step(ctx, commands, lataccels)
+			}}},
+		{"steps behind the last", "Step computes a step after the last",
+			stepFault{step: func(p lockstep.Stepper, ctx ctxt, commands,
+				lataccels []float64) error {
+				if p.Done() {
+					return nil
+				}
+				return p.Step(ctx, commands, lataccels)
+			}}},
+		{"steps though nobody waits",
+			"Step after the context's end: <nil>, and the next step is 21",
+			stepFault{step: func(p lockstep.Stepper, _ ctxt, commands, lataccels []float64) error {
+				return p.Step(context.Background(), commands, lataccels)
+			}}},
+		{"cannot observe", "Observe before step 100: no",
+			stepFault{observe: func(lockstep.Stepper, []float32) error { return errNo }}},
+		{"a result too few", "Results: 3 for 4 jobs",
+			stepFault{results: func(_ lockstep.Stepper, all []lockstep.Result) []lockstep.Result {
+				return all[1:]
+			}}},
+		{"what failed has a result", "a rollout whose command was NaN has a result",
+			stepFault{results: func(_ lockstep.Stepper, all []lockstep.Result) []lockstep.Result {
+				all[outside].Err = nil
+				return all
+			}}},
+		{"results in one place", ", when it went on otherwise: ", func() stepFault {
+			rooms := map[lockstep.Stepper][]float64{}
+			return stepFault{
+				results: func(p lockstep.Stepper, all []lockstep.Result) []lockstep.Result {
+					t := all[outside].Trajectory
+					if t == nil {
+						return all
+					}
+					rooms[p] = append(rooms[p][:0], t.Lataccel...)
+					t.Lataccel = rooms[p]
+					return all
+				},
+			}
+		}()},
+		{"cannot take a snapshot", "Snapshot before step 20: no",
+			stepFault{snapshot: func(*lockstep.Snapshot) error { return errNo }}},
+		{"stays where it is", "Index is 107 after the Restore of a snapshot before step 60",
+			stepFault{restore: func(lockstep.Stepper, ctxt, *lockstep.Snapshot) error {
+				return nil
+			}}},
+		{"cannot close", "Close, once: no",
+			stepFault{closing: func(err error) error { return cmp.Or(err, errNo) }}},
 		{"cannot restore", "Restore of a snapshot",
 			stepFault{restore: func(lockstep.Stepper, ctxt, *lockstep.Snapshot) error {
-				return errors.New("no")
+				return errNo
 			}}},
 	} {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
 			mutant := *s
-			mutant.sim = faulty{sim, func(p lockstep.Stepper) lockstep.Stepper {
-				f := c.fault
-				f.Stepper = p
-				return &f
-			}}
+			mutant.sim = faulty{sim, c.fault}
 			errs, note := mutant.perform(stepping)
 			if said := fmt.Sprint(errors.Join(errs...)); !strings.Contains(said, c.want) ||
 				note != "" {
