@@ -38,6 +38,7 @@ func TestCaseRoundTrip(t *testing.T) {
 		odd := rapid.Map(rapid.Uint64(), math.Float64frombits)
 		jobs[0].Route.SteerCommand[100] = odd.Draw(t, "steer")
 		jobs[1].Route.Name = rapid.String().Draw(t, "name")
+		jobs[2].Route.Name = jobs[0].Route.Name // of two folders
 		for i := range jobs[2].Route.VEgo {
 			jobs[2].Route.VEgo[i] = math.Copysign(0, -1)
 			jobs[2].Route.AEgo[i] = math.Copysign(0, float64(i-50)) // equal numbers, other bits

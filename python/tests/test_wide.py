@@ -73,7 +73,7 @@ def winner():
     sees += (
         [f"action[{-k}]" for k in range(1, 81)]
         + [f"v[{k}]-20/15" for k in range(-80, 50)]
-        + ["observation[14]"]
+        + ["observation[14]", "a[3]-1e-09/1e-05", "roll[0]-1e+30/-1e+29", "v[1]-0.5/1e+06"]
     )
     sizes = [len(sees), *[512] * 6, 2]
     weights = [
