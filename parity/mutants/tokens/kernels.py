@@ -97,7 +97,7 @@ REST = (
     "ObserveParts|ObserveNaN|NotObserved|RolledFailure|Taught|Tables|Faults"
 )
 FAULTS = "^(controller_panics|NaN_.*)$"
-OTHERS = "Fork|SeenAlone|PoliciesAtEdges"  # of all engines
+OTHERS = "Fork|SeenAlone|PoliciesAtEdges|CollectSizes"  # of all engines
 FAST = ["-test.failfast", "-test.run"]
 # The tests that judge, the quickest first.
 UNITS = (
