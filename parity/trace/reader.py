@@ -42,7 +42,7 @@ def records(path):
         else:
             steps, has = struct.unpack_from("<IB", p, 4)
             numbers = struct.unpack_from(f"<{outcome}d", p, 9) if has == 1 else None
-            error = p[9:].decode() if has == 2 else ""
+            error = p[9:].decode(errors="backslashreplace") if has == 2 else ""
             yield "end", rollout, {"steps": steps, "outcome": numbers, "error": error}
 
 
