@@ -125,6 +125,30 @@ class Controller:
 	}
 }
 
+// TestFileHash: the hash of a file is that of what was read of it, if it is one of the controller's
+// folder, and of no other of its name.
+func TestFileHash(t *testing.T) {
+	dir := write(t, map[string]string{
+		"c.py": "", "m.py": "x = 1\n", filepath.Join("lib", "m.py"): "x = 2\n", "m.txt": "x",
+	})
+	code, err := ReadSource(filepath.Join(dir, "c.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "m.py"), []byte("x = 3\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	read := fmt.Sprintf("%x", sha256.Sum256([]byte("x = 1\n")))
+	for name, want := range map[string]string{
+		"m.py": read, filepath.Join("lib", "m.py"): "", filepath.Join("..", "m.py"): "",
+		"m.txt": "", "none.py": "",
+	} {
+		if got, ok := code.FileSHA256(filepath.Join(dir, name)); got != want || ok != (want != "") {
+			t.Errorf("%s: %q, %v, want %q", name, got, ok, want)
+		}
+	}
+}
+
 // TestInputsPlain: what a process says of itself is shown without what a terminal would obey.
 func TestInputsPlain(t *testing.T) {
 	in := inputs{file: "c.py"}

@@ -226,7 +226,8 @@ except AssertionError:
 		}
 		defer got.Close()
 		if full == everything {
-			if data, err := os.ReadFile(b); err != nil || got.Rollouts[0].End.Error != `it broke \xff` ||
+			if data, err := os.ReadFile(b); err != nil ||
+				got.Rollouts[0].End.Error != `it broke \xff` ||
 				len(data) == 0 {
 				t.Error(err)
 			}
