@@ -291,6 +291,30 @@ func TestForms(t *testing.T) {
 		read.Scale != fine.Scale {
 		t.Errorf("a scale of %v is read as %v, %v", fine.Scale, read, err)
 	}
+	// What a network sees, in lines that end as files do.
+	sees, err := lockstep.ParseSees([]string{"target[0]", "v[0]/10"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	two := []lockstep.Layer{{
+		Inputs: 2, Outputs: 2, Weights: []float32{1, 2, 3, 4}, Bias: []float32{5, 6},
+	}}
+	seeing, err := lockstep.NewSeeing(sees, two, 0.25)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := onnx.Parse(policyfile.Encode(seeing))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, text := range m.Metadata {
+		if strings.Contains(text, "target[0]\n") {
+			m.Metadata[key] = "\n" + text + "\n"
+		}
+	}
+	if read, err := policyfile.Network(m.Encode(8, nil)); err != nil || read.Name != seeing.Name {
+		t.Errorf("what it sees ends with a line's end: %v, %v", read, err)
+	}
 }
 
 // TestEncoded: a network's file says that it is of IR version 8 and operator set 17, which any ONNX
