@@ -65,6 +65,11 @@ func TestEncodeParse(t *testing.T) {
 	want.Metadata = map[string]string{"a": "1", "b": "2", "c": "3", "d": "4"}
 	imports := map[string]int64{"com.microsoft": 1, "e": 2, "f": 3, "g": 4}
 	data := want.Encode(8, imports)
+	// The version is that of the default operators, whatever others have.
+	none := onnx.Model{Graph: want.Graph}
+	if m, err := onnx.Parse(none.Encode(8, imports)); err != nil || m.Opset != 0 {
+		t.Errorf("no version of the default operators is read as another's: %+v, %v", m, err)
+	}
 	got, err := onnx.Parse(data)
 	if err != nil {
 		t.Fatal(err)
