@@ -199,11 +199,11 @@ func TestGivenBack(t *testing.T) {
 }
 
 // TestUnopened: where a worker's network cannot be opened, its rollouts fail by that, each with its
-// route's name, and those of others go on.
+// route's name, and those of others go on; in step nothing begins, and what was made is closed.
 func TestUnopened(t *testing.T) {
 	sample := jobs(t, 101, 101, 101, 101, 101)
 	for _, fails := range []int64{1, 2} {
-		opened := atomic.Int64{}
+		opened, c := atomic.Int64{}, &calls{}
 		s, err := batched.New(batched.Config{
 			Workers: 2, Chunk: 4, Model: "none", Inside: func() string { return "a test" },
 			Open: func(capacity int, _ bool) (batched.Inference, error) {
@@ -213,7 +213,7 @@ func TestUnopened(t *testing.T) {
 				rows := capacity * lockstep.ContextLength
 				return &breaking{
 					tokens: make([]int32, rows), states: make([]float32, 4*rows),
-					logits: make([]float32, capacity*lockstep.VocabSize), calls: &calls{},
+					logits: make([]float32, capacity*lockstep.VocabSize), calls: c,
 				}, nil
 			},
 		})
@@ -231,5 +231,25 @@ func TestUnopened(t *testing.T) {
 			t.Errorf("%d results of %d, of which %d failed, of %d networks", results, len(sample),
 				failed, opened.Load())
 		}
+		opened.Store(0)
+		c.old.Store(0)
+		closed := 0
+		gang := slices.Clone(sample)
+		gang[1].Policy = &lockstep.Batch{
+			Name: "closing", New: func([]*lockstep.Route) (lockstep.BatchController, error) {
+				return closing{&closed}, nil
+			},
+		}
+		if _, err := s.Reset(t.Context(), gang, lockstep.Options{}); !errors.Is(err, errBroken) ||
+			c.old.Load() != fails-1 || closed != 1 {
+			t.Errorf("in step: %v, %d of %d networks and %d of 1 controllers closed", err,
+				c.old.Load(), fails-1, closed)
+		}
 	}
 }
+
+// closing counts how often it is closed.
+type closing struct{ times *int }
+
+func (closing) Update(*lockstep.BatchStep) error { return nil }
+func (c closing) Close() error                   { *c.times++; return nil }
