@@ -2,12 +2,14 @@ package engines
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"testing"
 
 	"lockstep"
+	"lockstep/internal/policytest"
 )
 
 // everyEngine calls f for each engine and the reference of its arithmetic.
@@ -198,4 +200,62 @@ func wave(rows int, from float64) *lockstep.Trajectory {
 		t.Action = append(t.Action, math.Cos(x))
 	}
 	return t
+}
+
+// TestShownCollecting: observers of rollouts that are collected, on the device, too, are shown what
+// they are shown where the same rollouts are simulated.
+func TestShownCollecting(t *testing.T) {
+	routes := policyRoutes(t, 2)
+	jobs := []lockstep.Job{
+		{Route: cutRoute(routes[0], 103), Policy: policytest.Network(t)},
+		{
+			Route: cutRoute(routes[1], 101), Policy: policytest.Network(t),
+			Sampling: &lockstep.Sampling{Seed: 1},
+		},
+	}
+	everyEngine(t, func(t *testing.T, s, _ lockstep.Implementation) {
+		ways := map[string]func(jobs []lockstep.Job) error{
+			"simulated": func(jobs []lockstep.Job) (err error) {
+				for _, r := range s.Simulate(
+					t.Context(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly},
+				) {
+					err = errors.Join(err, r.Err)
+				}
+				return err
+			},
+			"collected": func(jobs []lockstep.Job) error {
+				_, err := s.Collect(t.Context(), jobs)
+				return err
+			},
+		}
+		if d, ok := s.(lockstep.DeviceCollector); ok {
+			ways["collected on the device"] = func(jobs []lockstep.Job) error {
+				e, err := d.CollectOnDevice(t.Context(), jobs)
+				if err != nil {
+					return err
+				}
+				return e.Close()
+			}
+		}
+		shown := map[string]string{}
+		for _, way := range []string{ // where nobody else has left the same before
+			"collected on the device", "collected", "simulated",
+		} {
+			do, ok := ways[way]
+			if !ok {
+				continue
+			}
+			jobs := slices.Clone(jobs)
+			seen := seeing(jobs)
+			if err := do(jobs); err != nil {
+				t.Fatalf("%s: %v", way, err)
+			}
+			shown[way] = fmt.Sprint(seen)
+		}
+		for way, text := range shown {
+			if want := shown["simulated"]; text != want {
+				t.Errorf("%s, shown is %.2000s\nwant %.2000s", way, text, want)
+			}
+		}
+	})
 }
