@@ -226,9 +226,11 @@ func TestFused(t *testing.T) {
 			x = float32(1 - a + math.Ldexp(float64(r.IntN(2)), -24))
 			y = float32(math.Ldexp(1+a, -24))
 			z = 1 + float32(math.Ldexp(float64(r.IntN(1<<23)), -23))
+			scale := float32(math.Ldexp(1, r.IntN(9)-4))
 			if r.IntN(2) == 0 {
-				x, z = -x, -z
+				scale = -scale
 			}
+			x, z = scale*x, scale*z
 		}
 		exact := new(big.Float).SetPrec(400).SetFloat64(float64(x))
 		exact.Mul(exact, new(big.Float).SetFloat64(float64(y)))
