@@ -7,6 +7,7 @@ import csv
 import hashlib
 import operator
 import os
+import shutil
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -285,10 +286,20 @@ class Result:
 
 @contextlib.contextmanager
 def whole(path: str | os.PathLike[str]) -> Iterator[str]:
-    """A name to write to, of what becomes the file when it is whole."""
-    part = f"{os.fspath(path)}.{os.getpid()}.part"
+    """A name to write to, of what becomes the file when it is whole.
+
+    What is there keeps its mode, a link leads to what is replaced, and a device or a pipe is
+    written to as it is.
+    """
+    if os.path.exists(path) and not os.path.isfile(path):
+        yield os.fspath(path)
+        return
+    path = os.path.realpath(path)
+    part = f"{path}.{os.getpid()}.part"
     try:
         yield part
+        if os.path.exists(path):
+            shutil.copymode(path, part)
         os.replace(part, path)
     finally:
         if os.path.exists(part):

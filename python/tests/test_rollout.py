@@ -424,6 +424,33 @@ def full_disk(size):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="for want of /dev/fd")
+@pytest.mark.parametrize("way", ["to_csv", "to_parquet", "save"])
+def test_where_files_are_written(way, tmp_path):
+    """A link leads to what is replaced, which keeps its mode, and a pipe is written to as it is."""
+    if way == "to_parquet":
+        pytest.importorskip("pyarrow")
+    written = lockstep.Result(["a"], ["x"], np.zeros((1, 1, 3)))
+    if way == "save":
+        written = classic.Network([np.zeros((1, 1))], [np.zeros(1)], classic.Network.gumbel())
+    there, link = tmp_path / "there.npz", tmp_path / "link.npz"
+    there.write_text("before")
+    there.chmod(0o604)
+    link.symlink_to(there.name)
+    getattr(written, way)(link)
+    assert link.is_symlink()
+    assert (there.stat().st_mode & 0o777, there.read_bytes() == b"before") == (0o604, False)
+    if way != "to_csv":  # a pipe holds no more than that
+        return
+    pipe = tmp_path / "pipe.npz"
+    os.mkfifo(pipe)
+    end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    getattr(written, way)(pipe)
+    assert len(os.read(end, 1 << 20)) > 50
+    assert pipe.is_fifo()
+    os.close(end)
+
+
 @pytest.mark.parametrize("way", ["to_csv", "to_parquet", "save"])
 def test_files_are_whole_or_not_there(way, tmp_path):
     """What cannot be written to its end leaves what was there, and nothing beside it."""
