@@ -62,6 +62,9 @@ func TestBadFiles(t *testing.T) {
 		{with(rollout, "--trace", "routes"), "--trace routes: is a folder"},
 		{[]string{"rollout", "--engine", "reference", "--data_path", "routes", "--trace", route},
 			"is an input (--data_path), and would be lost"},
+		// The project's own of the one are not those of the other.
+		{[]string{"rollout", "--model_path", "none.onnx", "--data_path", "own"}, "none.onnx"},
+		{[]string{"rollout", "--model_path", "own", "--data_path", "none.csv"}, "none.csv"},
 		{[]string{"eval", "--data_path", "routes", "--csv", "c", "--parquet", "./c"},
 			"--csv and --parquet: both would be"},
 		{with(tune, "--gains", "none/g.json"), "--gains none/g.json: no such file"},
