@@ -445,6 +445,7 @@ func TestSkips(t *testing.T) {
 	}
 	var junit struct {
 		Suites []struct {
+			Errors  int      `xml:"errors,attr"` // of checks that failed as a whole
 			Outputs []string `xml:"system-out"`
 		} `xml:"testsuite"`
 	}
@@ -452,8 +453,8 @@ func TestSkips(t *testing.T) {
 	if err := errors.Join(err, xml.Unmarshal(data, &junit)); err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(junit.Suites); got != "[{[]} {[its last words]}]" {
-		t.Errorf("outputs %s", got)
+	if got := fmt.Sprint(junit.Suites); got != "[{0 []} {1 [its last words]}]" {
+		t.Errorf("errors and outputs %s", got)
 	}
 	c := verdict.Check{Outcome: verdict.Failed}
 	for range verdict.MaxShown {
