@@ -784,6 +784,15 @@ func TestCompareReplay(t *testing.T) {
 		!strings.Contains(stdout, "replay: lockstep replay "+kept.Path) {
 		t.Errorf("another result: exit %d\n%s", status, stdout)
 	}
+	kept.Results = nil
+	if err := kept.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	status, stdout, _ = lockstepRun(t.Context(), "replay", dir, "--engines", "reference")
+	if status != exitUsage || !strings.Contains(stdout, "not applicable  reference against kept "+
+		"results") || !strings.Contains(stdout, "no results are kept with the case") {
+		t.Errorf("no results: exit %d\n%s", status, stdout)
+	}
 	for args, want := range map[string]string{
 		filepath.Join(dir, "none.json"): "no such file",
 		t.TempDir():                     "no case in it",
