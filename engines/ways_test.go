@@ -53,7 +53,7 @@ func everyWay(t *testing.T) (free, taught []lockstep.Job) {
 		job.Teacher = &lockstep.Trajectory{}
 		for k := range 104 {
 			job.Teacher.Lataccel = append(job.Teacher.Lataccel, 2*math.Sin(float64(k+7*i)/5))
-			job.Teacher.Action = append(job.Teacher.Action, math.Cos(float64(k-3*i)/4))
+			job.Teacher.Action = append(job.Teacher.Action, 3*math.Cos(float64(k-3*i)/4))
 		}
 		taught = append(taught, job)
 	}

@@ -262,4 +262,12 @@ func TestMeanCosts(t *testing.T) {
 	if got != want {
 		t.Errorf("got %v, want %v: NaN is left out", got, want)
 	}
+	inf := math.Inf(1)
+	got = MeanCosts([]lockstep.Costs{
+		{Lataccel: 1, Jerk: inf, Total: inf}, {Lataccel: 2, Jerk: 3, Total: -inf},
+		{Lataccel: 3, Jerk: nan, Total: 1},
+	})
+	if got.Lataccel != 2 || got.Jerk != inf || got.Total == got.Total {
+		t.Errorf("got %v, want 2, +Inf and NaN: infinity is a number", got)
+	}
 }
