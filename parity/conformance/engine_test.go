@@ -111,6 +111,133 @@ func (w pacer) Run(
 	}
 }
 
+// other gives another reward where something is so.
+func other(is func(tasks []parity.RolloutTask, i int) bool) pacer {
+	return pacer{pace: func(tasks []parity.RolloutTask, i, _ int, p *pace) {
+		if is(tasks, i) {
+			p.reward++
+		}
+	}}
+}
+
+// many gives another reward to the last rollout but one of so many.
+func many(n int) pacer {
+	return other(func(tasks []parity.RolloutTask, i int) bool {
+		return len(tasks) == n && i == n-2
+	})
+}
+
+// end ends rollouts otherwise.
+func end(f func(i int, end *parity.End) (int, int)) pacer {
+	return pacer{ends: func(_ []parity.RolloutTask, i int, end *parity.End) (int, int) {
+		return f(i, end)
+	}}
+}
+
+// ending does in a batch of so many.
+func ending(n int, f func(i int, end *parity.End)) pacer {
+	return pacer{ends: func(tasks []parity.RolloutTask, i int, end *parity.End) (int, int) {
+		if len(tasks) == n {
+			f(i, end)
+		}
+		return 1, i
+	}}
+}
+
+// pacers are engines with one fault each, and what is said of it; one of them has none.
+var pacers = map[string]struct {
+	engine pacer
+	says   string
+}{
+	"none": {pacer{}, ""},
+	"a step of one too many": {
+		pacer{rollout: func(i int) int { return i + 2 }}, "a step of rollout 4, there are 4",
+	},
+	"a step of one before": {
+		pacer{rollout: func(i int) int { return i - 1 }}, "a step of rollout -1, there are 4",
+	},
+	"an end of one too many": {end(func(i int, _ *parity.End) (int, int) {
+		return 1, i + 1
+	}), "an end of rollout 4, there are 4"},
+	"an end of one before": {end(func(i int, _ *parity.End) (int, int) {
+		return 1, i - 1
+	}), "an end of rollout -1, there are 4"},
+	"two ends": {
+		end(func(i int, _ *parity.End) (int, int) { return 2, i }), "a: it ends 2 times",
+	},
+	"no end": {
+		end(func(i int, _ *parity.End) (int, int) { return 0, i }), "a: it ends 0 times",
+	},
+	"no outcome": {end(func(i int, e *parity.End) (int, int) {
+		e.Outcome = nil
+		return 1, i
+	}), "a: an outcome of 0 numbers, want 1\nb: "},
+	"two outcomes": {end(func(i int, e *parity.End) (int, int) {
+		e.Outcome = []float64{1, 2}
+		return 1, i
+	}), "a: an outcome of 2 numbers, want 1"},
+	"no step": {end(func(i int, e *parity.End) (int, int) {
+		if i == 3 {
+			*e = parity.End{Outcome: []float64{1}}
+		}
+		return 1, i
+	}), "d: no step is shown"},
+	"one before the first": {
+		pacer{index: func(_, k int) int { return 4 + k }},
+		"a: step 4 is shown, want step 5 next, before the end",
+	},
+	"a step left out": {
+		pacer{index: func(_, k int) int { return 5 + k + k/2 }},
+		"a: step 8 is shown, want step 7 next, before the end",
+	},
+	"a step after the end": {
+		pacer{late: true}, "a: step 8 is shown, want step 8 next, before the end",
+	},
+	"a stage is missing": {pacer{pace: func(_ []parity.RolloutTask, i, k int, p *pace) {
+		p.shown = i != 1 || k != 2
+	}}, "b, step 7: stage reward is missing"},
+	"another step's size": {pacer{pace: func(_ []parity.RolloutTask, i, k int, p *pace) {
+		if i == 1 && k == 1 {
+			p.at = append(p.at, 0)
+		}
+	}}, "b, step 6: stage at has 24 bytes, want 16"},
+	"alone": {
+		other(func(tasks []parity.RolloutTask, i int) bool {
+			return len(tasks) == 1 && tasks[i].Job == 1
+		}), "b, alone: step 5, stage reward, index 0: want 0.125",
+	},
+	"twin": {many(8), "c, beside its twin: step 5, stage reward"},
+	"order": {other(func(tasks []parity.RolloutTask, i int) bool {
+		return len(tasks) == 4 && tasks[0].Teacher == nil && tasks[0].Job == 3 && i == 3
+	}), "a, in another order: step 5, stage reward, index 0: want 0 "},
+	"a batch of 5": {other(func(tasks []parity.RolloutTask, i int) bool {
+		return len(tasks) == 5 && i == 1
+	}), "c, in a batch of 5: step 5, stage reward"},
+	"a batch of 7": {other(func(tasks []parity.RolloutTask, i int) bool {
+		return len(tasks) == 7 && i == 1
+	}), "a, in a batch of 7: step 5, stage reward"},
+	"an outcome": {ending(1, func(_ int, e *parity.End) {
+		if e.Err == nil {
+			e.Outcome = []float64{e.Outcome[0] + 1}
+		}
+	}), "a, alone: "},
+	"an error": {ending(7, func(i int, e *parity.End) {
+		if i == 1 {
+			*e = parity.End{Err: errors.New("it fails here alone")}
+		}
+	}), "a, in a batch of 7: "},
+	"a success": {ending(5, func(_ int, e *parity.End) {
+		if e.Err != nil {
+			*e = parity.End{Outcome: []float64{3}}
+		}
+	}), "c, in a batch of 5: "},
+	"taught": {other(func(tasks []parity.RolloutTask, i int) bool {
+		return tasks[i].Teacher != nil
+	}), "b, taught its own trajectory: step 5, stage reward, index 0: want 0.125"},
+	"without end": {pacer{ctx: context.WithoutCancel},
+		"a: in a context that has ended its error is <nil>"},
+}
+
 // TestEngine: an engine that keeps what parity.Adapter promises conforms, also where rollouts fail,
 // and one with a fault does not, and is told which.
 func TestEngine(t *testing.T) {
@@ -121,125 +248,7 @@ func TestEngine(t *testing.T) {
 			Rollout: trace.Rollout{Key: []string{string(rune('a' + i))}}, Job: i,
 		})
 	}
-	// other gives another reward where something is so.
-	other := func(is func(tasks []parity.RolloutTask, i int) bool) pacer {
-		return pacer{pace: func(tasks []parity.RolloutTask, i, _ int, p *pace) {
-			if is(tasks, i) {
-				p.reward++
-			}
-		}}
-	}
-	many := func(n int) pacer {
-		return other(func(tasks []parity.RolloutTask, i int) bool {
-			return len(tasks) == n && i == n-2
-		})
-	}
-	end := func(f func(i int, end *parity.End) (int, int)) pacer {
-		return pacer{ends: func(_ []parity.RolloutTask, i int, end *parity.End) (int, int) {
-			return f(i, end)
-		}}
-	}
-	// ending ends rollouts otherwise in a batch of so many.
-	ending := func(n int, f func(i int, end *parity.End)) pacer {
-		return pacer{ends: func(tasks []parity.RolloutTask, i int, end *parity.End) (int, int) {
-			if len(tasks) == n {
-				f(i, end)
-			}
-			return 1, i
-		}}
-	}
-	for name, c := range map[string]struct {
-		engine pacer
-		says   string
-	}{
-		"none": {pacer{}, ""},
-		"a step of one too many": {
-			pacer{rollout: func(i int) int { return i + 2 }}, "a step of rollout 4, there are 4",
-		},
-		"a step of one before": {
-			pacer{rollout: func(i int) int { return i - 1 }}, "a step of rollout -1, there are 4",
-		},
-		"an end of one too many": {end(func(i int, _ *parity.End) (int, int) {
-			return 1, i + 1
-		}), "an end of rollout 4, there are 4"},
-		"an end of one before": {end(func(i int, _ *parity.End) (int, int) {
-			return 1, i - 1
-		}), "an end of rollout -1, there are 4"},
-		"two ends": {
-			end(func(i int, _ *parity.End) (int, int) { return 2, i }), "a: it ends 2 times",
-		},
-		"no end": {
-			end(func(i int, _ *parity.End) (int, int) { return 0, i }), "a: it ends 0 times",
-		},
-		"no outcome": {end(func(i int, e *parity.End) (int, int) {
-			e.Outcome = nil
-			return 1, i
-		}), "a: an outcome of 0 numbers, want 1\nb: "},
-		"two outcomes": {end(func(i int, e *parity.End) (int, int) {
-			e.Outcome = []float64{1, 2}
-			return 1, i
-		}), "a: an outcome of 2 numbers, want 1"},
-		"no step": {end(func(i int, e *parity.End) (int, int) {
-			if i == 3 {
-				*e = parity.End{Outcome: []float64{1}}
-			}
-			return 1, i
-		}), "d: no step is shown"},
-		"one before the first": {
-			pacer{index: func(_, k int) int { return 4 + k }},
-			"a: step 4 is shown, want step 5 next, before the end",
-		},
-		"a step left out": {
-			pacer{index: func(_, k int) int { return 5 + k + k/2 }},
-			"a: step 8 is shown, want step 7 next, before the end",
-		},
-		"a step after the end": {
-			pacer{late: true}, "a: step 8 is shown, want step 8 next, before the end",
-		},
-		"a stage is missing": {pacer{pace: func(_ []parity.RolloutTask, i, k int, p *pace) {
-			p.shown = i != 1 || k != 2
-		}}, "b, step 7: stage reward is missing"},
-		"another step's size": {pacer{pace: func(_ []parity.RolloutTask, i, k int, p *pace) {
-			if i == 1 && k == 1 {
-				p.at = append(p.at, 0)
-			}
-		}}, "b, step 6: stage at has 24 bytes, want 16"},
-		"alone": {
-			other(func(tasks []parity.RolloutTask, i int) bool {
-				return len(tasks) == 1 && tasks[i].Job == 1
-			}), "b, alone: step 5, stage reward, index 0: want 0.125",
-		},
-		"twin": {many(8), "c, beside its twin: step 5, stage reward"},
-		"order": {other(func(tasks []parity.RolloutTask, i int) bool {
-			return len(tasks) == 4 && tasks[0].Teacher == nil && tasks[0].Job == 3 && i == 3
-		}), "a, in another order: step 5, stage reward, index 0: want 0 "},
-		"a batch of 5": {other(func(tasks []parity.RolloutTask, i int) bool {
-			return len(tasks) == 5 && i == 1
-		}), "c, in a batch of 5: step 5, stage reward"},
-		"a batch of 7": {other(func(tasks []parity.RolloutTask, i int) bool {
-			return len(tasks) == 7 && i == 1
-		}), "a, in a batch of 7: step 5, stage reward"},
-		"an outcome": {ending(1, func(_ int, e *parity.End) {
-			if e.Err == nil {
-				e.Outcome = []float64{e.Outcome[0] + 1}
-			}
-		}), "a, alone: "},
-		"an error": {ending(7, func(i int, e *parity.End) {
-			if i == 1 {
-				*e = parity.End{Err: errors.New("it fails here alone")}
-			}
-		}), "a, in a batch of 7: "},
-		"a success": {ending(5, func(_ int, e *parity.End) {
-			if e.Err != nil {
-				*e = parity.End{Outcome: []float64{3}}
-			}
-		}), "c, in a batch of 5: "},
-		"taught": {other(func(tasks []parity.RolloutTask, i int) bool {
-			return tasks[i].Teacher != nil
-		}), "b, taught its own trajectory: step 5, stage reward, index 0: want 0.125"},
-		"without end": {pacer{ctx: context.WithoutCancel},
-			"a: in a context that has ended its error is <nil>"},
-	} {
+	for name, c := range pacers {
 		err := Engine(t.Context(), c.engine, tasks, 5, 7)
 		if c.says == "" {
 			if err != nil {

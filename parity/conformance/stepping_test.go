@@ -117,6 +117,214 @@ func (f *stepFault) Restore(ctx ctxt, s *lockstep.Snapshot) error {
 
 var errNo = errors.New("no")
 
+// stepFaults are Steppers with one fault each, and what the check of step mode says of it.
+var stepFaults = []struct {
+	name, want string
+	fault      stepFault
+}{
+	{"none", "<nil>", stepFault{}},
+	{"commands of the step before", "job 3, step 101: observation[9] (last action)",
+		stepFault{step: func() func(lockstep.Stepper, ctxt, []float64, []float64) error {
+			last := map[lockstep.Stepper]float64{}
+			return func(p lockstep.Stepper, ctx ctxt, commands, lataccels []float64) error {
+				late := append([]float64(nil), commands...)
+				late[3] = last[p]
+				last[p] = commands[3]
+				return p.Step(ctx, late, lataccels)
+			}
+		}()}},
+	{"a bit of an observation", "job 1, step 106: observation[13] (action change)", stepFault{
+		observe: func(p lockstep.Stepper, into []float32) error {
+			if x := &into[lockstep.ObservationSize+13]; p.Index() == 106 {
+				*x = math.Float32frombits(math.Float32bits(*x) ^ 1)
+			}
+			return nil
+		},
+	}},
+	{"a bit of the first observation", "job 2, step 100: observation[6] (v ego)", stepFault{
+		observe: func(p lockstep.Stepper, into []float32) error {
+			if x := &into[2*lockstep.ObservationSize+6]; p.Index() == 100 {
+				*x = math.Float32frombits(math.Float32bits(*x) ^ 1)
+			}
+			return nil
+		},
+	}},
+	{"takes fewer commands", "Step takes 3 commands for 4 rollouts",
+		stepFault{step: func(p lockstep.Stepper, ctx ctxt, commands,
+			lataccels []float64) error {
+			if len(commands) < len(lataccels) {
+				return nil
+			}
+			return p.Step(ctx, commands, lataccels)
+		}}},
+	{"forgets what another has cost when it goes on after a failure",
+		"job 1, taken back to before its observer failed: ", func() stepFault {
+			back := map[lockstep.Stepper]bool{}
+			return stepFault{
+				restore: func(p lockstep.Stepper, ctx ctxt, s *lockstep.Snapshot) error {
+					back[p] = p.Err(0) != nil
+					return p.Restore(ctx, s)
+				},
+				results: func(p lockstep.Stepper, all []lockstep.Result) []lockstep.Result {
+					if back[p] {
+						all[1].Costs.Total = 0
+					}
+					return all
+				},
+			}
+		}()},
+	{"observations of what has ended",
+		"job 0, step 104: observation[6] (v ego) is 0.5, want 0", stepFault{
+			observe: func(p lockstep.Stepper, into []float32) error {
+				if !p.Running(0) {
+					into[6] = 0.5
+				}
+				return nil
+			},
+		}},
+	{"NaN is 0", "whose command was NaN goes on",
+		stepFault{step: func(p lockstep.Stepper, ctx ctxt, commands,
+			lataccels []float64) error {
+			clean := append([]float64(nil), commands...)
+			for i, x := range clean {
+				if math.IsNaN(x) {
+					clean[i] = 0
+				}
+			}
+			return p.Step(ctx, clean, lataccels)
+		}}},
+	{"lataccels of float32", "lataccel",
+		stepFault{step: func(p lockstep.Stepper, ctx ctxt, commands,
+			lataccels []float64) error {
+			err := p.Step(ctx, commands, lataccels)
+			for i, x := range lataccels {
+				lataccels[i] = float64(float32(x))
+			}
+			return err
+		}}},
+	{"the policy's memory is lost", "job 0, step 100: lataccel",
+		stepFault{snapshot: func(s *lockstep.Snapshot) error {
+			clear(s.Rollouts[0].Policy)
+			return nil
+		}}},
+	{"an action is lost", "job 0, step 102: lataccel",
+		stepFault{snapshot: func(s *lockstep.Snapshot) error {
+			for i := range s.Rollouts {
+				if n := len(s.Rollouts[i].Action); n > 100 {
+					s.Rollouts[i].Action[n-1] = 0
+				}
+			}
+			return nil
+		}}},
+	{"restores anything", "Restore takes a snapshot of another route",
+		stepFault{restore: func(p lockstep.Stepper, ctx ctxt, s *lockstep.Snapshot) error {
+			p.Restore(ctx, s)
+			return nil
+		}}},
+	{"is never closed", "Step after Close gives no error", stepFault{open: true}},
+	{"closes without a word", `Close says "<nil>" of controllers stuck, well and stuck`,
+		stepFault{closing: func(error) error { return nil }}},
+	{"says what does not close twice", "want that stuck, once, is out of fuel",
+		stepFault{closing: func(err error) error { return errors.Join(err, err) }}},
+	{"stands still", "Index is 20 after Step 20, want 21",
+		stepFault{step: func(lockstep.Stepper, ctxt, []float64, []float64) error {
+			return nil
+		}}},
+	{"cannot begin", "Reset: no", stepFault{refusing: errNo}},
+	{"begins late", "Index is 21 after Reset", stepFault{late: 1}},
+	{"takes no jobs", "Reset takes no jobs",
+		stepFault{takes: func(jobs []lockstep.Job) bool { return len(jobs) == 0 }}},
+	{"takes a job without a route", "Reset takes a job without a route",
+		stepFault{takes: func(jobs []lockstep.Job) bool {
+			return slices.ContainsFunc(jobs, func(j lockstep.Job) bool { return j.Route == nil })
+		}}},
+	{"takes one teacher for two", "Reset takes one teacher for two",
+		stepFault{takes: func(jobs []lockstep.Job) bool {
+			taught := func(j lockstep.Job) bool { return j.Teacher != nil }
+			return slices.ContainsFunc(jobs, taught) && !taught(jobs[0])
+		}}},
+	{"shows each step twice", "Observe is called for step 20, want step 21 next",
+		stepFault{observer: func(s *lockstep.Step, observe func(*lockstep.Step)) {
+			observe(s)
+			observe(s)
+		}}},
+	{"observers may panic", "a rollout whose observer panicked goes on",
+		stepFault{observer: func(s *lockstep.Step, observe func(*lockstep.Step)) {
+			defer func() { _ = recover() }()
+			observe(s)
+		}}},
+	{"cannot step", "Step 20: no",
+		stepFault{step: func(lockstep.Stepper, ctxt, []float64, []float64) error {
+			return errNo
+		}}},
+	{"cannot step on other commands", "Step 100: no",
+		stepFault{step: func(p lockstep.Stepper, ctx ctxt, commands,
+			lataccels []float64) error {
+			if commands[outside] == 0 && p.Index() == lockstep.ControlStartIdx {
+				return errNo
+			}
+			return p.Step(ctx, commands, lataccels)
+		}}},
+	{"NaN fails all", "Step with a command that is NaN: no",
+		stepFault{step: func(p lockstep.Stepper, ctx ctxt, commands,
+			lataccels []float64) error {
+			if slices.ContainsFunc(commands, math.IsNaN) {
+				return errNo
+			}
+			return p.Step(ctx, commands, lataccels)
+		}}},
+	{"steps behind the last", "Step computes a step after the last",
+		stepFault{step: func(p lockstep.Stepper, ctx ctxt, commands,
+			lataccels []float64) error {
+			if p.Done() {
+				return nil
+			}
+			return p.Step(ctx, commands, lataccels)
+		}}},
+	{"steps though nobody waits",
+		"Step after the context's end: <nil>, and the next step is 21",
+		stepFault{step: func(p lockstep.Stepper, _ ctxt, commands, lataccels []float64) error {
+			return p.Step(context.Background(), commands, lataccels)
+		}}},
+	{"cannot observe", "Observe before step 100: no",
+		stepFault{observe: func(lockstep.Stepper, []float32) error { return errNo }}},
+	{"a result too few", "Results: 3 for 4 jobs",
+		stepFault{results: func(_ lockstep.Stepper, all []lockstep.Result) []lockstep.Result {
+			return all[1:]
+		}}},
+	{"what failed has a result", "a rollout whose command was NaN has a result",
+		stepFault{results: func(_ lockstep.Stepper, all []lockstep.Result) []lockstep.Result {
+			all[outside].Err = nil
+			return all
+		}}},
+	{"results in one place", ", when it went on otherwise: ", func() stepFault {
+		rooms := map[lockstep.Stepper][]float64{}
+		return stepFault{
+			results: func(p lockstep.Stepper, all []lockstep.Result) []lockstep.Result {
+				t := all[outside].Trajectory
+				if t == nil {
+					return all
+				}
+				rooms[p] = append(rooms[p][:0], t.Lataccel...)
+				t.Lataccel = rooms[p]
+				return all
+			},
+		}
+	}()},
+	{"cannot take a snapshot", "Snapshot before step 20: no",
+		stepFault{snapshot: func(*lockstep.Snapshot) error { return errNo }}},
+	{"stays where it is", "Index is 107 after the Restore of a snapshot before step 60",
+		stepFault{restore: func(lockstep.Stepper, ctxt, *lockstep.Snapshot) error {
+			return nil
+		}}},
+	{"cannot close", "Close, once: no",
+		stepFault{closing: func(err error) error { return cmp.Or(err, errNo) }}},
+	{"cannot restore", "Restore of a snapshot",
+		stepFault{restore: func(lockstep.Stepper, ctxt, *lockstep.Snapshot) error {
+			return errNo
+		}}},
+}
+
 // TestStepMutants: the check of step mode finds what is wrong with it.
 func TestStepMutants(t *testing.T) {
 	t.Parallel()
@@ -133,212 +341,7 @@ func TestStepMutants(t *testing.T) {
 		t.Fatal(err)
 	}
 	stepping := check{name: "stepping", check: (*suite).stepping}
-	for _, c := range []struct {
-		name, want string
-		fault      stepFault
-	}{
-		{"none", "<nil>", stepFault{}},
-		{"commands of the step before", "job 3, step 101: observation[9] (last action)",
-			stepFault{step: func() func(lockstep.Stepper, ctxt, []float64, []float64) error {
-				last := map[lockstep.Stepper]float64{}
-				return func(p lockstep.Stepper, ctx ctxt, commands, lataccels []float64) error {
-					late := append([]float64(nil), commands...)
-					late[3] = last[p]
-					last[p] = commands[3]
-					return p.Step(ctx, late, lataccels)
-				}
-			}()}},
-		{"a bit of an observation", "job 1, step 106: observation[13] (action change)", stepFault{
-			observe: func(p lockstep.Stepper, into []float32) error {
-				if x := &into[lockstep.ObservationSize+13]; p.Index() == 106 {
-					*x = math.Float32frombits(math.Float32bits(*x) ^ 1)
-				}
-				return nil
-			},
-		}},
-		{"a bit of the first observation", "job 2, step 100: observation[6] (v ego)", stepFault{
-			observe: func(p lockstep.Stepper, into []float32) error {
-				if x := &into[2*lockstep.ObservationSize+6]; p.Index() == 100 {
-					*x = math.Float32frombits(math.Float32bits(*x) ^ 1)
-				}
-				return nil
-			},
-		}},
-		{"takes fewer commands", "Step takes 3 commands for 4 rollouts",
-			stepFault{step: func(p lockstep.Stepper, ctx ctxt, commands,
-				lataccels []float64) error {
-				if len(commands) < len(lataccels) {
-					return nil
-				}
-				return p.Step(ctx, commands, lataccels)
-			}}},
-		{"forgets what another has cost when it goes on after a failure",
-			"job 1, taken back to before its observer failed: ", func() stepFault {
-				back := map[lockstep.Stepper]bool{}
-				return stepFault{
-					restore: func(p lockstep.Stepper, ctx ctxt, s *lockstep.Snapshot) error {
-						back[p] = p.Err(0) != nil
-						return p.Restore(ctx, s)
-					},
-					results: func(p lockstep.Stepper, all []lockstep.Result) []lockstep.Result {
-						if back[p] {
-							all[1].Costs.Total = 0
-						}
-						return all
-					},
-				}
-			}()},
-		{"observations of what has ended",
-			"job 0, step 104: observation[6] (v ego) is 0.5, want 0", stepFault{
-				observe: func(p lockstep.Stepper, into []float32) error {
-					if !p.Running(0) {
-						into[6] = 0.5
-					}
-					return nil
-				},
-			}},
-		{"NaN is 0", "whose command was NaN goes on",
-			stepFault{step: func(p lockstep.Stepper, ctx ctxt, commands,
-				lataccels []float64) error {
-				clean := append([]float64(nil), commands...)
-				for i, x := range clean {
-					if math.IsNaN(x) {
-						clean[i] = 0
-					}
-				}
-				return p.Step(ctx, clean, lataccels)
-			}}},
-		{"lataccels of float32", "lataccel",
-			stepFault{step: func(p lockstep.Stepper, ctx ctxt, commands,
-				lataccels []float64) error {
-				err := p.Step(ctx, commands, lataccels)
-				for i, x := range lataccels {
-					lataccels[i] = float64(float32(x))
-				}
-				return err
-			}}},
-		{"the policy's memory is lost", "job 0, step 100: lataccel",
-			stepFault{snapshot: func(s *lockstep.Snapshot) error {
-				clear(s.Rollouts[0].Policy)
-				return nil
-			}}},
-		{"an action is lost", "job 0, step 102: lataccel",
-			stepFault{snapshot: func(s *lockstep.Snapshot) error {
-				for i := range s.Rollouts {
-					if n := len(s.Rollouts[i].Action); n > 100 {
-						s.Rollouts[i].Action[n-1] = 0
-					}
-				}
-				return nil
-			}}},
-		{"restores anything", "Restore takes a snapshot of another route",
-			stepFault{restore: func(p lockstep.Stepper, ctx ctxt, s *lockstep.Snapshot) error {
-				p.Restore(ctx, s)
-				return nil
-			}}},
-		{"is never closed", "Step after Close gives no error", stepFault{open: true}},
-		{"closes without a word", `Close says "<nil>" of controllers stuck, well and stuck`,
-			stepFault{closing: func(error) error { return nil }}},
-		{"says what does not close twice", "want that stuck, once, is out of fuel",
-			stepFault{closing: func(err error) error { return errors.Join(err, err) }}},
-		{"stands still", "Index is 20 after Step 20, want 21",
-			stepFault{step: func(lockstep.Stepper, ctxt, []float64, []float64) error {
-				return nil
-			}}},
-		{"cannot begin", "Reset: no", stepFault{refusing: errNo}},
-		{"begins late", "Index is 21 after Reset", stepFault{late: 1}},
-		{"takes no jobs", "Reset takes no jobs",
-			stepFault{takes: func(jobs []lockstep.Job) bool { return len(jobs) == 0 }}},
-		{"takes a job without a route", "Reset takes a job without a route",
-			stepFault{takes: func(jobs []lockstep.Job) bool {
-				return slices.ContainsFunc(jobs, func(j lockstep.Job) bool { return j.Route == nil })
-			}}},
-		{"takes one teacher for two", "Reset takes one teacher for two",
-			stepFault{takes: func(jobs []lockstep.Job) bool {
-				taught := func(j lockstep.Job) bool { return j.Teacher != nil }
-				return slices.ContainsFunc(jobs, taught) && !taught(jobs[0])
-			}}},
-		{"shows each step twice", "Observe is called for step 20, want step 21 next",
-			stepFault{observer: func(s *lockstep.Step, observe func(*lockstep.Step)) {
-				observe(s)
-				observe(s)
-			}}},
-		{"observers may panic", "a rollout whose observer panicked goes on",
-			stepFault{observer: func(s *lockstep.Step, observe func(*lockstep.Step)) {
-				defer func() { _ = recover() }()
-				observe(s)
-			}}},
-		{"cannot step", "Step 20: no",
-			stepFault{step: func(lockstep.Stepper, ctxt, []float64, []float64) error {
-				return errNo
-			}}},
-		{"cannot step on other commands", "Step 100: no",
-			stepFault{step: func(p lockstep.Stepper, ctx ctxt, commands,
-				lataccels []float64) error {
-				if commands[outside] == 0 && p.Index() == lockstep.ControlStartIdx {
-					return errNo
-				}
-				return p.Step(ctx, commands, lataccels)
-			}}},
-		{"NaN fails all", "Step with a command that is NaN: no",
-			stepFault{step: func(p lockstep.Stepper, ctx ctxt, commands,
-				lataccels []float64) error {
-				if slices.ContainsFunc(commands, math.IsNaN) {
-					return errNo
-				}
-				return p.Step(ctx, commands, lataccels)
-			}}},
-		{"steps behind the last", "Step computes a step after the last",
-			stepFault{step: func(p lockstep.Stepper, ctx ctxt, commands,
-				lataccels []float64) error {
-				if p.Done() {
-					return nil
-				}
-				return p.Step(ctx, commands, lataccels)
-			}}},
-		{"steps though nobody waits",
-			"Step after the context's end: <nil>, and the next step is 21",
-			stepFault{step: func(p lockstep.Stepper, _ ctxt, commands, lataccels []float64) error {
-				return p.Step(context.Background(), commands, lataccels)
-			}}},
-		{"cannot observe", "Observe before step 100: no",
-			stepFault{observe: func(lockstep.Stepper, []float32) error { return errNo }}},
-		{"a result too few", "Results: 3 for 4 jobs",
-			stepFault{results: func(_ lockstep.Stepper, all []lockstep.Result) []lockstep.Result {
-				return all[1:]
-			}}},
-		{"what failed has a result", "a rollout whose command was NaN has a result",
-			stepFault{results: func(_ lockstep.Stepper, all []lockstep.Result) []lockstep.Result {
-				all[outside].Err = nil
-				return all
-			}}},
-		{"results in one place", ", when it went on otherwise: ", func() stepFault {
-			rooms := map[lockstep.Stepper][]float64{}
-			return stepFault{
-				results: func(p lockstep.Stepper, all []lockstep.Result) []lockstep.Result {
-					t := all[outside].Trajectory
-					if t == nil {
-						return all
-					}
-					rooms[p] = append(rooms[p][:0], t.Lataccel...)
-					t.Lataccel = rooms[p]
-					return all
-				},
-			}
-		}()},
-		{"cannot take a snapshot", "Snapshot before step 20: no",
-			stepFault{snapshot: func(*lockstep.Snapshot) error { return errNo }}},
-		{"stays where it is", "Index is 107 after the Restore of a snapshot before step 60",
-			stepFault{restore: func(lockstep.Stepper, ctxt, *lockstep.Snapshot) error {
-				return nil
-			}}},
-		{"cannot close", "Close, once: no",
-			stepFault{closing: func(err error) error { return cmp.Or(err, errNo) }}},
-		{"cannot restore", "Restore of a snapshot",
-			stepFault{restore: func(lockstep.Stepper, ctxt, *lockstep.Snapshot) error {
-				return errNo
-			}}},
-	} {
+	for _, c := range stepFaults {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
 			mutant := *s
 			mutant.sim = faulty{sim, c.fault}
