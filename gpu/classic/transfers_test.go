@@ -329,12 +329,9 @@ func (v *vector) downloaded(t *testing.T, from uintptr, n int) []byte {
 }
 
 // runByTable: with the recorded actions as a table on the device, environments that begin as those
-// in which these were chosen come to the same.
+// in which these were chosen come to the same, whether or not the actions are left there, too.
 func runByTable(t *testing.T, v *vector, record []classic.Transition, want classic.Totals) {
 	t.Helper()
-	if err := v.Reset(classic.Reset{Seed: 2}); err != nil {
-		t.Fatal(err)
-	}
 	var actions []byte
 	for i := range record {
 		actions = append(actions, chosen(&record[i])...)
@@ -347,11 +344,26 @@ func runByTable(t *testing.T, v *vector, record []classic.Transition, want class
 		func() error { return v.device.Upload(table, actions) }); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := v.RunOnDevice(t.Context(), classic.Policy{}, uintptr(table), len(record),
-		nil); err != nil {
-		t.Fatal(err)
+	for _, names := range [][]string{nil, {"rewards", "actions"}} {
+		if err := v.Reset(classic.Reset{Seed: 2}); err != nil {
+			t.Fatal(err)
+		}
+		where, err := v.RunOnDevice(t.Context(), classic.Policy{}, uintptr(table), len(record), names)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameTotals(t, fmt.Sprint("the table, leaving ", names), v.Totals(), want)
+		if names == nil {
+			continue
+		}
+		left := v.downloaded(t, where["actions"], len(actions))
+		if err := simtest.Same("the table's actions, as bytes", left, actions); err != nil {
+			t.Error(err)
+		}
+		if where["actions"] == uintptr(table) {
+			t.Error("what is left is the caller's own table")
+		}
 	}
-	sameTotals(t, "the table", v.Totals(), want)
 }
 
 // sameTotals holds totals to others, of environments of which some episodes have ended.

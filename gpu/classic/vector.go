@@ -476,6 +476,14 @@ type output struct {
 // chosen reports whether the output is the actions.
 func (o *output) chosen(l *launch) bool { return o.at == &l.Discrete || o.at == &l.Continuous }
 
+// actions is where a launch has its actions, of the kind that the environment takes.
+func (v *vector) actions(l *launch) *driver.Pointer {
+	if v.task.Actions > 0 {
+		return &l.Discrete
+	}
+	return &l.Continuous
+}
+
 // asked are the outputs that a record asks for, in the order in which they lie: first what is
 // uploaded alone, then the final observations, of which a step leaves some alone, then the rest.
 func (v *vector) asked(l *launch, record []classic.Transition, recorded bool) (all []output) {
@@ -560,7 +568,7 @@ func (v *vector) advance(
 	}
 	asked := v.asked(&l, record, policy.Recorded != nil)
 	err = v.do(ctx, func() error {
-		answered, err := v.launched(&l, policy, asked, record)
+		answered, err := v.launched(&l, policy, 0, asked, record)
 		if err != nil {
 			return err
 		}
@@ -582,12 +590,16 @@ func (v *vector) advance(
 	return err
 }
 
-// launched gives a launch its memory, uploads what it needs, and starts it. What it answers begins
-// at the number returned.
+// launched gives a launch its memory, uploads what it needs, and starts it, by a table on the
+// device unless that is 0. What it answers begins at the number returned.
 func (v *vector) launched(
-	l *launch, policy classic.Policy, asked []output, record []classic.Transition,
+	l *launch, policy classic.Policy, table driver.Pointer, asked []output,
+	record []classic.Transition,
 ) (answered int64, err error) {
 	uploaded, answered, err := v.place(l, policy, asked, record, l.Steps)
+	if err == nil && table != 0 {
+		err = v.tabled(l, table, asked)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -602,6 +614,18 @@ func (v *vector) launched(
 		return answered, err
 	}
 	return answered, v.start("lockstep_reset_shared", *l, true)
+}
+
+// tabled has a launch take its actions from a table, or from the copy of it that stays on the
+// device, if the actions are asked for.
+func (v *vector) tabled(l *launch, table driver.Pointer, asked []output) error {
+	for i := range asked {
+		if o := &asked[i]; o.chosen(l) {
+			return v.device.Copy(*o.at, table, o.bytes*l.Steps)
+		}
+	}
+	*v.actions(l) = table
+	return nil
 }
 
 // count takes back what is counted beyond classic.MostSteps, if within so many steps a count could
@@ -679,13 +703,8 @@ func (v *vector) RunOnDevice(
 	if err != nil {
 		return nil, err
 	}
-	if given && v.task.Actions > 0 {
-		l.Discrete = driver.Pointer(table)
-	} else if given {
-		l.Continuous = driver.Pointer(table)
-	}
 	if err := v.do(ctx, func() error {
-		if _, err := v.launched(&l, policy, asked, nil); err != nil {
+		if _, err := v.launched(&l, policy, driver.Pointer(table), asked, nil); err != nil {
 			return err
 		}
 		return v.download(episodes)
@@ -703,16 +722,12 @@ func (v *vector) RunOnDevice(
 // named are the outputs of these names.
 func (v *vector) named(l *launch, names []string) (all []output, err error) {
 	n, d, s := int64(v.task.Num), int64(len(v.task.Observation)), int64(len(v.task.State))
-	actions := &l.Discrete
-	if v.task.Actions == 0 {
-		actions = &l.Continuous
-	}
 	known := map[string]output{
 		"states":             {at: &l.States, bytes: 8 * n * s},
 		"rewards":            {at: &l.Rewards, bytes: 8 * n},
 		"observations":       {at: &l.Observations, bytes: 4 * n * d},
 		"final_observations": {at: &l.Final, bytes: 4 * n * d},
-		"actions":            {at: actions, bytes: 4 * n},
+		"actions":            {at: v.actions(l), bytes: 4 * n},
 		"terminated":         {at: &l.Terminated, bytes: n},
 		"truncated":          {at: &l.Truncated, bytes: n},
 	}

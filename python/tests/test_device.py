@@ -371,6 +371,11 @@ def test_classic(driver, name):
     table = here.actions.astype(kind)
     array = Array(driver, table)
     rewards = read(driver, envs.run(40, array, record=["rewards"], device=True).rewards, np.float64)
+    by_table = host.run(40, table, record=["rewards"])
+    assert np.array_equal(rewards, by_table.rewards)
+    there = envs.run(40, array, record=["rewards", "actions"], device=True)
+    assert np.array_equal(read(driver, there.actions, kind), table)
+    rewards = read(driver, there.rewards, np.float64)
     assert np.array_equal(rewards, host.run(40, table, record=["rewards"]).rewards)
     for wrong, why in [
         (np.zeros((40, 5), kind), "a table is an array on the GPU"),
