@@ -550,6 +550,10 @@ func rolledAlike(t *testing.T, onDevice, onHost lockstep.Stepper) []float64 {
 	); err != nil {
 		t.Fatal(err)
 	}
+	if b := onDevice.(*stepper).engine.batch.block; b.Partial != 0 || b.Path != 0 {
+		t.Errorf("a step behind Roll has Roll's memory, which is others' now: %x and %x", b.Partial,
+			b.Path)
+	}
 	return costs
 }
 
