@@ -65,7 +65,8 @@ func breakingSimulator(t *testing.T, workers int, c *calls) *batched.Simulator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if about := s.About(); about.Inside != "a test" || about.Model != "none" || about.Kernels != "" {
+	about := s.About()
+	if about.Inside != "a test" || about.Model != "none" || about.Kernels != "" {
 		t.Errorf("of what is opened it says %+v", about)
 	}
 	return s

@@ -348,7 +348,9 @@ func runByTable(t *testing.T, v *vector, record []classic.Transition, want class
 		if err := v.Reset(classic.Reset{Seed: 2}); err != nil {
 			t.Fatal(err)
 		}
-		where, err := v.RunOnDevice(t.Context(), classic.Policy{}, uintptr(table), len(record), names)
+		where, err := v.RunOnDevice(
+			t.Context(), classic.Policy{}, uintptr(table), len(record), names,
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
