@@ -1,24 +1,18 @@
 package engines
 
 import (
-	"bytes"
 	"fmt"
 	"testing"
 
 	"lockstep"
-	"lockstep/internal/generate"
 	"lockstep/internal/policytest"
 	"lockstep/internal/simtest"
-	"lockstep/routefile"
 )
 
 // TestBehindTheEnd: where rollouts end with their costs, what looks ahead sees the rows behind that
 // step, however many a route has there: at the last steps each engine does what the reference does.
 func TestBehindTheEnd(t *testing.T) {
-	whole, err := routefile.Loader{}.Read(bytes.NewReader(generate.Route(77, 0)), "long.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := wholeRoute(t, 0, "long")
 	forward, err := lockstep.KindPIDFF.New([]float64{0.2, 0.1, 0, 0.1, 0.2, 0.3, 0.4, 0.1, 0, 0})
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package engines
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -9,19 +8,14 @@ import (
 	"testing"
 
 	"lockstep"
-	"lockstep/internal/generate"
 	"lockstep/internal/policytest"
-	"lockstep/routefile"
 )
 
 // TestBeyondCosts: rollouts that go on behind the last step that costs, by steps, by rolls, and put
 // back there, are in every engine what they are in the reference; the steps behind it cost nothing,
 // and what a step before it costs is a part of these alone, however long the route.
 func TestBeyondCosts(t *testing.T) {
-	whole, err := routefile.Loader{}.Read(bytes.NewReader(generate.Route(77, 0)), "long.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := wholeRoute(t, 0, "long")
 	const begin, last = lockstep.CostEndIdx - 2, lockstep.CostEndIdx + 5
 	forward := lockstep.PIDFF{P: 0.2, I: 0.1, FF: [4]float64{0.1, 0.2, 0.3, 0.4}, Smooth: 0.1}
 	table := &lockstep.Table{Name: "table", Actions: map[string][]float64{}}
@@ -40,29 +34,16 @@ func TestBeyondCosts(t *testing.T) {
 			jobs = append(jobs, job)
 		}
 	}
-	c := config(t)
 	opts := lockstep.Options{Shortcuts: lockstep.FullTrajectory, Trajectory: true}
-	want := map[lockstep.Profile][]string{}
-	for _, e := range Checked() {
-		t.Run(e.Name, func(t *testing.T) {
-			s := e.ForTest(t, c)
-			if want[s.Profile()] == nil {
-				own := c
-				own.Profile = s.Profile()
-				r, err := Reference().New(own)
-				if err != nil {
-					t.Fatal(err)
-				}
-				want[own.Profile] = beyondCosts(t, r, jobs, opts, begin, last)
+	everyEngine(t, func(t *testing.T, s, reference lockstep.Implementation) {
+		want := beyondCosts(t, reference, jobs, opts, begin, last)
+		for i, got := range beyondCosts(t, s, jobs, opts, begin, last) {
+			if got != want[i] {
+				t.Errorf("rollout %d (%v, %s): %s\nwant %s", i, jobs[i].Policy,
+					jobs[i].Route.Name, got, want[i])
 			}
-			for i, got := range beyondCosts(t, s, jobs, opts, begin, last) {
-				if w := want[s.Profile()][i]; got != w {
-					t.Errorf("rollout %d (%v, %s): %s\nwant %s", i, jobs[i].Policy,
-						jobs[i].Route.Name, got, w)
-				}
-			}
-		})
-	}
+		}
+	})
 }
 
 // beyondCosts is what rollouts come to that are put before a step, and how they come there.

@@ -11,23 +11,19 @@ import (
 // TestNone: where a list is empty an engine does nothing and says nothing, or says that it wants
 // something; as the first call, and behind others.
 func TestNone(t *testing.T) {
-	c := config(t)
 	route := cutRoute(policyRoutes(t, 1)[0], lockstep.MinRows+1)
 	some := []lockstep.Job{{Route: route, Policy: policytest.Network(t)}}
-	for _, e := range Checked() {
-		t.Run(e.Name, func(t *testing.T) {
-			s := e.ForTest(t, c)
-			for range 2 {
-				collectsNone(t, s, some)
-				for range s.Simulate(t.Context(), nil, lockstep.Options{}) {
-					t.Error("a result of no job")
-				}
-				_, err := s.Reset(t.Context(), nil, lockstep.Options{})
-				simtest.Refused(t, "a stepper of no jobs", err, "no jobs")
-				rollsNone(t, s, []lockstep.Job{{Route: route}})
+	everyEngine(t, func(t *testing.T, s, _ lockstep.Implementation) {
+		for range 2 {
+			collectsNone(t, s, some)
+			for range s.Simulate(t.Context(), nil, lockstep.Options{}) {
+				t.Error("a result of no job")
 			}
-		})
-	}
+			_, err := s.Reset(t.Context(), nil, lockstep.Options{})
+			simtest.Refused(t, "a stepper of no jobs", err, "no jobs")
+			rollsNone(t, s, []lockstep.Job{{Route: route}})
+		}
+	})
 }
 
 // collectsNone collects no rollouts, and observes no places of none and of some.

@@ -155,17 +155,22 @@ func (*seenStep) number(name string, got, want uint64) error {
 	)
 }
 
+// wholeRoute is a made route by its number, which goes on beyond the steps that cost.
+func wholeRoute(t *testing.T, i int, name string) *lockstep.Route {
+	t.Helper()
+	r, err := routefile.Loader{}.Read(bytes.NewReader(generate.Route(77, i)), name+".csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 // policyRoutes are short ones, of different lengths.
 func policyRoutes(t *testing.T, n int) []*lockstep.Route {
 	t.Helper()
 	var routes []*lockstep.Route
 	for i := range n {
-		r, err := routefile.Loader{}.Read(
-			bytes.NewReader(generate.Route(77, i)), fmt.Sprintf("r%d.csv", i),
-		)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := wholeRoute(t, i, fmt.Sprint("r", i))
 		rows := 101 + (i*37)%60
 		for _, column := range []*[]float64{
 			&r.TargetLataccel, &r.RollLataccel, &r.VEgo, &r.AEgo, &r.SteerCommand,
@@ -393,9 +398,9 @@ func sameExperience(
 // are collected and no other.
 func TestCollectLong(t *testing.T) {
 	c := config(t)
-	route, err := routefile.Loader{}.Read(bytes.NewReader(generate.Route(77, 0)), "long.csv")
-	if err != nil || route.Len() <= lockstep.CostEndIdx+1 {
-		t.Fatalf("%d rows: %v", route.Len(), err)
+	route := wholeRoute(t, 0, "long")
+	if route.Len() <= lockstep.CostEndIdx+1 {
+		t.Fatalf("%d rows", route.Len())
 	}
 	job := lockstep.Job{
 		Route:    route,

@@ -1,7 +1,6 @@
 package engines
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"math"
@@ -10,9 +9,7 @@ import (
 	"testing"
 
 	"lockstep"
-	"lockstep/internal/generate"
 	"lockstep/internal/simtest"
-	"lockstep/routefile"
 )
 
 // TestSlopes holds each number of the slopes to two rollouts that a teacher forces onto the
@@ -186,10 +183,7 @@ func taught(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job,
 // and the lataccel there is the expected one.
 func TestSlopesBehind(t *testing.T) {
 	c := config(t)
-	whole, err := routefile.Loader{}.Read(bytes.NewReader(generate.Route(77, 0)), "long.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := wholeRoute(t, 0, "long")
 	job := lockstep.Job{Route: cutRoute(whole, lockstep.CostEndIdx+3), Expected: true}
 	jobs, actions := []lockstep.Job{job}, []float64{0.25}
 	opts := lockstep.Options{Shortcuts: lockstep.FullTrajectory}
