@@ -18,6 +18,7 @@ import (
 
 	"lockstep/cmd/internal/runs"
 	"lockstep/internal/generate"
+	"lockstep/internal/simtest"
 	"lockstep/internal/want"
 )
 
@@ -209,9 +210,7 @@ func TestKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	rollout.program += "2"
-	if err := os.WriteFile(rollout.program, append(text, 0), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	simtest.Write(t, rollout.program, append(text, 0), 0o777)
 	if got, stderr, err := rollout.run(t.Context(), "--out", dir); err == nil || got != "" ||
 		!strings.Contains(stderr, "is of another run: the engine's build is") {
 		t.Errorf("of another program: %v\n%s%s", err, got, stderr)

@@ -18,12 +18,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"lockstep"
 	"lockstep/internal/assets/assetstest"
+	"lockstep/internal/simtest"
 	"lockstep/internal/want"
 	"lockstep/reference"
 )
@@ -43,14 +43,7 @@ func write(t testing.TB, files map[string]string) string {
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 			t.Fatal(err)
 		}
-		// A process that another test starts meanwhile would keep the file open, and no system
-		// runs a program that is open for writing.
-		syscall.ForkLock.RLock()
-		err := os.WriteFile(path, []byte(text), 0o666)
-		syscall.ForkLock.RUnlock()
-		if err != nil {
-			t.Fatal(err)
-		}
+		simtest.Write(t, path, []byte(text), 0o666)
 	}
 	return dir
 }
