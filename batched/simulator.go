@@ -157,13 +157,7 @@ func (s *Simulator) simulate(
 		shape := s.fastest((len(jobs) + s.config.Workers - 1) / s.config.Workers)
 		outcomes := make(chan outcome, shape.chunk)
 		ctx, abandon := context.WithCancelCause(ctx)
-		abandoned := make(chan struct{})
-		report := func(index int, r lockstep.Result) {
-			select {
-			case outcomes <- outcome{index, r}:
-			case <-abandoned:
-			}
-		}
+		report := func(index int, r lockstep.Result) { outcomes <- outcome{index, r} }
 		p := newPool(jobs, s.config.Workers, shape.chunk)
 		p.begin = func(u unit) *gang {
 			g, ended := &gang{policy: u.policy}, s.ended(ctx)
@@ -221,9 +215,8 @@ func (s *Simulator) simulate(
 			close(outcomes)
 		}()
 		defer func() {
-			close(abandoned)
 			abandon(context.Canceled)
-			for range outcomes {
+			for range outcomes { // of what nobody asks for any more
 			}
 		}()
 		for o := range outcomes {
