@@ -24,7 +24,8 @@ type Simulator interface {
 	Simulate(ctx context.Context, jobs []Job, opts Options) iter.Seq2[int, Result]
 }
 
-// A Job is one route driven by one controller.
+// A Job is one route driven by one controller. What it points to must not be written to before its
+// rollout has ended: engines read it when they need it.
 type Job struct {
 	Route  *Route
 	Policy Policy

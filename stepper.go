@@ -19,7 +19,8 @@ type StepSimulator interface {
 }
 
 // A Stepper holds rollouts in step. It is for one goroutine at a time. A rollout
-// that fails leaves the others alone.
+// that fails leaves the others alone. A method whose ctx had ended before the call gives
+// ctx.Err(), and the rollouts are where they were.
 type Stepper interface {
 	// Index is the step that Step computes next.
 	Index() int

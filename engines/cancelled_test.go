@@ -24,12 +24,14 @@ func TestCancelled(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		why := errors.New("somebody has no time")
 		cancel(why)
+		var begun *lockstep.Snapshot
 		begin := func(s lockstep.Implementation) lockstep.Stepper {
 			p, err := s.Reset(context.Background(), steered, opts)
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { p.Close() })
+			begun = snap(t, p)
 			through(t, p, len(steered), lockstep.ControlStartIdx+1)
 			return p
 		}
@@ -37,10 +39,13 @@ func TestCancelled(t *testing.T) {
 		shot := snap(t, p)
 		numbers := make([]float64, len(steered))
 		calls := map[string]func() error{
-			"Reset":   func() error { _, err := s.Reset(ctx, steered, opts); return err },
-			"Step":    func() error { return p.Step(ctx, numbers, numbers) },
-			"Roll":    func() error { return p.Roll(ctx, numbers, numbers, nil) },
-			"Observe": func() error { return p.Observe(ctx, make([]float32, 2*256)) },
+			"Reset":    func() error { _, err := s.Reset(ctx, steered, opts); return err },
+			"Step":     func() error { return p.Step(ctx, numbers, numbers) },
+			"Roll":     func() error { return p.Roll(ctx, numbers, numbers, nil) },
+			"Observe":  func() error { return p.Observe(ctx, make([]float32, 2*256)) },
+			"Results":  func() error { _, err := p.Results(ctx); return err },
+			"Snapshot": func() error { _, err := p.Snapshot(ctx); return err },
+			"Restore":  func() error { return p.Restore(ctx, begun) },
 			"Fork": func() error {
 				_, err := p.Fork(ctx, shot, []int{1}, lockstep.Noise{Kind: lockstep.RouteNoise})
 				return err

@@ -82,7 +82,7 @@ type Elsewhere interface {
 
 // Fetch brings from the engine what the host does not know.
 func (s *Stepper) Fetch(ctx context.Context) error {
-	if err := s.Open(); err != nil {
+	if err := s.ready(ctx); err != nil {
 		return err
 	}
 	there := s.engine.Elsewhere()
@@ -222,7 +222,7 @@ func (s *Stepper) Err(rollout int) error { return s.errs[rollout] }
 
 // Step computes one step. It does not end before all rollouts have done it.
 func (s *Stepper) Step(ctx context.Context, commands, lataccels []float64) error {
-	if err := cmp.Or(s.Open(), ctx.Err()); err != nil {
+	if err := s.ready(ctx); err != nil {
 		return err
 	}
 	if len(commands) != len(s.jobs) || len(lataccels) != len(s.jobs) {
@@ -265,7 +265,7 @@ func (s *Stepper) fail(rollout int, err error) {
 
 // Observe computes what a network sees at the next step.
 func (s *Stepper) Observe(ctx context.Context, into []float32) error {
-	if err := cmp.Or(s.Open(), ctx.Err()); err != nil {
+	if err := s.ready(ctx); err != nil {
 		return err
 	}
 	if s.known < s.step {
@@ -345,8 +345,8 @@ func (s *Stepper) Snapshot(ctx context.Context) (*lockstep.Snapshot, error) {
 }
 
 // Restore goes back to a snapshot. One that does not fit changes nothing.
-func (s *Stepper) Restore(_ context.Context, shot *lockstep.Snapshot) error {
-	if err := s.Open(); err != nil {
+func (s *Stepper) Restore(ctx context.Context, shot *lockstep.Snapshot) error {
+	if err := s.ready(ctx); err != nil {
 		return err
 	}
 	if err := s.fits(shot); err != nil {
@@ -438,7 +438,7 @@ func (s *Stepper) fits(shot *lockstep.Snapshot) error {
 // memory, of their own.
 func (s *Stepper) Fork(ctx context.Context, shot *lockstep.Snapshot, index []int,
 	noise lockstep.Noise) (lockstep.Stepper, error) {
-	if err := s.Open(); err != nil {
+	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.fits(shot); err != nil {
@@ -466,7 +466,7 @@ func (s *Stepper) Fork(ctx context.Context, shot *lockstep.Snapshot, index []int
 
 // Roll computes some steps, and what they cost.
 func (s *Stepper) Roll(ctx context.Context, commands, costs, lataccels []float64) error {
-	if err := s.Open(); err != nil {
+	if err := s.ready(ctx); err != nil {
 		return err
 	}
 	m := len(s.jobs)
@@ -510,9 +510,6 @@ func (s *Stepper) Cost(rollout int) float64 {
 // rollThere has the engine roll, in one go.
 func (s *Stepper) rollThere(ctx context.Context, there Elsewhere, commands, costs,
 	lataccels []float64) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	if s.known < s.step {
 		if err := s.Fetch(ctx); err != nil {
 			return err
@@ -591,6 +588,9 @@ func (s *Stepper) Open() error {
 	}
 	return nil
 }
+
+// ready is nil where a call may do what it is for, and else why nothing is to change.
+func (s *Stepper) ready(ctx context.Context) error { return cmp.Or(s.Open(), ctx.Err()) }
 
 // Close frees what the rollouts hold, once. How many controllers a policy has is the engine's
 // choice, so that the error does not tell.

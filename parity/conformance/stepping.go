@@ -42,7 +42,7 @@ func (s *suite) stepping() {
 	d.snapshots()
 	d.faults()
 	d.failsOnce()
-	d.closed()
+	d.refused()
 	d.unclosed()
 }
 
@@ -355,32 +355,54 @@ type unclosing struct{ broken }
 
 func (unclosing) Close() error { return errOutOfFuel }
 
-// closed: a Stepper that is closed refuses what needs its rollouts.
-func (d *driver) closed() {
-	ctx, n := context.Background(), len(d.jobs)
+// refused: what needs the rollouts of a Stepper is refused in a context that has ended, and once
+// the Stepper is closed.
+func (d *driver) refused() {
 	p := d.reset(d.sim, d.jobs)
-	shot := d.snapshot(p, 30)
+	asked := d.asked(p, d.snapshot(p, 30))
+	late, cancel := context.WithTimeout(context.Background(), 0)
+	defer cancel()
+	for _, what := range slices.Sorted(maps.Keys(asked)) {
+		if err := asked[what](late); !errors.Is(err, context.DeadlineExceeded) {
+			d.errorf("%s in a context that has ended: error %v, want context.DeadlineExceeded",
+				what, err)
+		}
+	}
+	if p.Index() != 30 {
+		d.errorf("Index is %d after calls in a context that has ended, want 30", p.Index())
+	}
 	for _, when := range []string{"once", "again"} {
 		if err := p.Close(); err != nil {
 			d.errorf("Close, %s: %w", when, err)
 		}
 	}
-	asked := map[string]func() error{
-		"Step":     func() error { return p.Step(ctx, make([]float64, n), make([]float64, n)) },
-		"Results":  func() error { _, err := p.Results(ctx); return err },
-		"Snapshot": func() error { _, err := p.Snapshot(ctx); return err },
-		"Restore":  func() error { return p.Restore(ctx, shot) },
-		"Roll": func() error {
-			return p.Roll(ctx, make([]float64, n), make([]float64, n), nil)
+	for _, what := range slices.Sorted(maps.Keys(asked)) {
+		if asked[what](context.Background()) == nil {
+			d.errorf("%s after Close gives no error", what)
+		}
+	}
+}
+
+// asked is all that needs a Stepper's rollouts.
+func (d *driver) asked(
+	p lockstep.Stepper, shot *lockstep.Snapshot,
+) map[string]func(context.Context) error {
+	n := len(d.jobs)
+	numbers := func() []float64 { return make([]float64, n) }
+	return map[string]func(context.Context) error{
+		"Step": func(ctx context.Context) error { return p.Step(ctx, numbers(), numbers()) },
+		"Observe": func(ctx context.Context) error {
+			return p.Observe(ctx, make([]float32, n*lockstep.ObservationSize))
 		},
-		"Fork": func() error {
+		"Results":  func(ctx context.Context) error { _, err := p.Results(ctx); return err },
+		"Snapshot": func(ctx context.Context) error { _, err := p.Snapshot(ctx); return err },
+		"Restore":  func(ctx context.Context) error { return p.Restore(ctx, shot) },
+		"Roll": func(ctx context.Context) error {
+			return p.Roll(ctx, numbers(), numbers(), nil)
+		},
+		"Fork": func(ctx context.Context) error {
 			_, err := p.Fork(ctx, shot, []int{0}, lockstep.Noise{Kind: lockstep.RouteNoise})
 			return err
 		},
-	}
-	for _, what := range slices.Sorted(maps.Keys(asked)) {
-		if asked[what]() == nil {
-			d.errorf("%s after Close gives no error", what)
-		}
 	}
 }

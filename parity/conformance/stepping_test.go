@@ -221,6 +221,15 @@ var stepFaults = []struct {
 			p.Restore(ctx, s)
 			return nil
 		}}},
+	{"asks no context", "Restore in a context that has ended: error <nil>",
+		stepFault{restore: func(p lockstep.Stepper, _ ctxt, s *lockstep.Snapshot) error {
+			return p.Restore(context.Background(), s)
+		}}},
+	{"works in a context that has ended", "Index is 31 after calls in a context that has ended",
+		stepFault{step: func(p lockstep.Stepper, ctx ctxt, commands, lataccels []float64) error {
+			err := p.Step(context.WithoutCancel(ctx), commands, lataccels)
+			return cmp.Or(err, ctx.Err())
+		}}},
 	{"is never closed", "Step after Close gives no error", stepFault{open: true}},
 	{"closes without a word", `Close says "<nil>" of controllers stuck, well and stuck`,
 		stepFault{closing: func(error) error { return nil }}},
