@@ -254,12 +254,48 @@ func TestNetworkErrors(t *testing.T) {
 			g.Nodes = g.Nodes[:4]
 			g.Outputs[0].Name = "product1"
 		},
+		`node 0 ("MatMul"): 2 outputs, want 1`: func(g *onnx.Graph) {
+			g.Nodes[0].Outputs = append(g.Nodes[0].Outputs, "more")
+		},
+		`node 0 ("MatMul"): 3 inputs, want 2`: func(g *onnx.Graph) {
+			g.Nodes[0].Inputs = append(g.Nodes[0].Inputs, "bias0")
+		},
+		`weights "weight0": shape [1024], want two dimensions`: func(g *onnx.Graph) {
+			g.Initializers[0].Dims = []int64{1024}
+		},
+		`node 0 ("Gemm"): "weight0" is not an initializer`: func(g *onnx.Graph) {
+			gemm(g, 0)
+			g.Initializers[0].Name = "other"
+		},
+		`node 1 ("Add"): "bias0" is not an initializer`: func(g *onnx.Graph) {
+			g.Initializers[1].Name = "other"
+		},
+		`a Relu or Tanh after the last layer, want none`: func(g *onnx.Graph) {
+			g.Nodes[4].Outputs[0] = "sum1"
+			g.Nodes = append(g.Nodes, onnx.Node{OpType: "Tanh", Inputs: []string{"sum1"},
+				Outputs: []string{"logits"}})
+		},
 	} {
-		if _, err := policyfile.Network(edit(t, network(t, 4), f)); err == nil ||
-			!strings.Contains(err.Error(), want) ||
-			strings.Contains(err.Error(), "\n") {
-			t.Errorf("%v, want …%s…", err, want)
+		refused(t, edit(t, network(t, 4), f), want)
+	}
+	for want, text := range map[string][2]string{
+		`metadata action_scale: "wide" is not a number`:        {"action_scale", "wide"},
+		`metadata observation: observation "speed": want such`: {"observation", "speed"},
+	} {
+		m, err := onnx.Parse(policyfile.Encode(network(t, 4)))
+		if err != nil {
+			t.Fatal(err)
 		}
+		m.Metadata[text[0]] = text[1]
+		refused(t, m.Encode(8, nil), want)
+	}
+}
+
+func refused(t *testing.T, data []byte, want string) {
+	t.Helper()
+	if _, err := policyfile.Network(data); err == nil || !strings.Contains(err.Error(), want) ||
+		strings.Contains(err.Error(), "\n") {
+		t.Errorf("%v, want …%s…", err, want)
 	}
 }
 
