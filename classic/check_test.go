@@ -283,7 +283,8 @@ func TestCheckStep(t *testing.T) {
 	})
 }
 
-// TestCheckTransition: each buffer may be left out, and has its own length else.
+// TestCheckTransition: each buffer may be left out, and has its own length else, in each step of a
+// run.
 func TestCheckTransition(t *testing.T) {
 	k := task(t, "Pendulum-v1", 3, SameStep)
 	whole := NewTransition(k)
@@ -316,8 +317,16 @@ func TestCheckTransition(t *testing.T) {
 		cases = append(cases, checked{name, k.CheckTransition(&r), name + " has "})
 	}
 	cut := Transition{Final: make([]float32, 8)}
-	cases = append(cases, checked{"8 of 9", k.CheckTransition(&cut), "3 environments have 9"})
-	hold(t, cases)
+	key := uint64(1)
+	uniform := Policy{Uniform: &key}
+	run := func(p Policy, record ...Transition) error { return k.CheckRun(p, 2, record) }
+	hold(t, append(cases, []checked{
+		{"8 of 9", k.CheckTransition(&cut), "3 environments have 9"},
+		{"unrecorded", run(uniform), ""}, {"recorded", run(uniform, whole, Transition{}), ""},
+		{"no policy", run(Policy{}, whole, whole), "0 are given"},
+		{"record of one", run(uniform, whole), "2 steps are to be recorded in 1"},
+		{"second cut", run(uniform, whole, cut), "step 1: Pendulum-v1: Final has 8 values"},
+	}...))
 }
 
 // TestCheckSnapshot: each length, and each number at its bounds and beyond.

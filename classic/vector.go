@@ -288,3 +288,20 @@ func (t Task) CheckTransition(r *Transition) error {
 	}
 	return nil
 }
+
+// CheckRun tells why so many steps of a policy cannot be run and recorded, or nil. Recorded
+// actions are checked at their step.
+func (t Task) CheckRun(p Policy, steps int, record []Transition) error {
+	if err := p.Check(t, steps); err != nil {
+		return err
+	}
+	if record != nil && len(record) != steps {
+		return fmt.Errorf("%s: %d steps are to be recorded in %d", t.Name, steps, len(record))
+	}
+	for i := range record {
+		if err := t.CheckTransition(&record[i]); err != nil {
+			return fmt.Errorf("step %d: %w", i, err)
+		}
+	}
+	return nil
+}

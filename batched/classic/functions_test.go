@@ -362,68 +362,6 @@ func TestCounted(t *testing.T) {
 	}
 }
 
-// TestRefuses: calls with buffers or actions that are not the task's are refused, by name, before
-// anything is computed.
-func TestRefuses(t *testing.T) {
-	task, err := classic.Make("CartPole-v1", 3, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := Batched{}.Make(task)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := v.(classic.RowStepper)
-	actions, answer := classic.Actions{Discrete: make([]int32, 3)}, classic.NewTransition(task)
-	short := answer
-	short.Rewards = short.Rewards[:2]
-	wide := classic.Actions{Discrete: []int32{0, 2, 0}}
-	const unready = "CartPole-v1: environment 0 has not been reset"
-	uniform := uint64(1)
-	policy := classic.Policy{Uniform: &uniform}
-	run := func(steps int, record []classic.Transition) error {
-		return v.Run(t.Context(), policy, steps, record)
-	}
-	_, err = v.Snapshot()
-	snapshot := classic.NewSnapshot(task)
-	for name, err := range map[string]error{
-		"Step": v.Step(actions, nil), "StepRows": rows.StepRows(actions, nil, make([]float32, 12)),
-		"Run": run(2, nil), "Snapshot": err,
-	} {
-		if err == nil || err.Error() != unready {
-			t.Errorf("%s: %v, want %s", name, err, unready)
-		}
-	}
-	if err := v.Restore(snapshot); err == nil {
-		t.Error("environments that were never reset go on from a snapshot")
-	}
-	if err := v.Reset(classic.Reset{Seed: 1}); err != nil {
-		t.Fatal(err)
-	}
-	const few = "CartPole-v1: Rewards has 2 values: 3 environments have 3"
-	for want, err := range map[string]error{
-		few:              v.Step(actions, &short),
-		few + " ":        rows.StepRows(actions, &short, make([]float32, 12)),
-		"step 1: " + few: run(2, []classic.Transition{answer, short}),
-		"CartPole-v1: 2 steps are to be recorded in 1": run(2, []classic.Transition{answer}),
-		"CartPole-v1: 2 steps are to be recorded in 3": run(2, make([]classic.Transition, 3)),
-		"CartPole-v1: rows have 11 values: 3 environments have 12": rows.StepRows(
-			actions, &answer, make([]float32, 11)),
-		"CartPole-v1: environment 1: action 2 is not one of 0 to 1": v.Step(wide, nil),
-		"CartPole-v1: environment 1: action 2 is not one of 0 to 1 ": rows.StepRows(
-			wide, nil, make([]float32, 12)),
-	} {
-		if err == nil || err.Error() != strings.TrimSuffix(want, " ") {
-			t.Errorf("%v, want %s", err, want)
-		}
-	}
-	if totals := fmt.Sprint(v.Totals()); totals != fmt.Sprint(classic.Totals{
-		Rewards: make([]float64, 3), Episodes: make([]int64, 3),
-	}) {
-		t.Errorf("what was refused has counted: %s", totals)
-	}
-}
-
 // TestEnded: where nothing resets an environment that has ended, any step of all is refused, given
 // or chosen, and names it, until it is reset; where the next step does, its action is not looked
 // at.

@@ -254,16 +254,8 @@ const stretch = 1024
 func (v *vector) Run(
 	ctx context.Context, policy classic.Policy, steps int, record []classic.Transition,
 ) error {
-	if err := policy.Check(v.task, steps); err != nil {
+	if err := v.task.CheckRun(policy, steps, record); err != nil {
 		return err
-	}
-	if record != nil && len(record) != steps {
-		return fmt.Errorf("%s: %d steps are to be recorded in %d", v.task.Name, steps, len(record))
-	}
-	for i := range record {
-		if err := v.task.CheckTransition(&record[i]); err != nil {
-			return fmt.Errorf("step %d: %w", i, err)
-		}
 	}
 	if err := v.task.CheckReady(v.seeded, nil); err != nil {
 		return err

@@ -365,11 +365,8 @@ func (v *vector) Totals() classic.Totals {
 func (v *vector) Run(
 	ctx context.Context, policy classic.Policy, steps int, record []classic.Transition,
 ) error {
-	if err := policy.Check(v.task, steps); err != nil {
+	if err := v.task.CheckRun(policy, steps, record); err != nil {
 		return err
-	}
-	if record != nil && len(record) != steps {
-		return fmt.Errorf("%s: %d steps are to be recorded in %d", v.task.Name, steps, len(record))
 	}
 	if err := v.task.CheckReady(v.seeded, nil); err != nil {
 		return err
