@@ -1,12 +1,16 @@
 package batched_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"weak"
 
 	"lockstep"
 	"lockstep/batched"
@@ -29,6 +33,7 @@ type calls struct {
 	breaks  int64        // in which call; 0: in none
 	at, old atomic.Int64 // sequences of the call that broke; networks that were given back
 	opened  atomic.Int64
+	held    sync.Map // weak pointers to the networks
 }
 
 func (b *breaking) Tokens() []int32   { return b.tokens }
@@ -56,10 +61,12 @@ func breakingSimulator(t *testing.T, workers int, c *calls) *batched.Simulator {
 		Open: func(capacity int, _ bool) (batched.Inference, error) {
 			rows := capacity * lockstep.ContextLength
 			c.opened.Add(1)
-			return &breaking{
+			b := &breaking{
 				tokens: make([]int32, rows), states: make([]float32, 4*rows),
 				logits: make([]float32, capacity*lockstep.VocabSize), calls: c,
-			}, nil
+			}
+			c.held.Store(weak.Make(b), true)
+			return b, nil
 		},
 	})
 	if err != nil {
@@ -175,30 +182,41 @@ func givenBack(t *testing.T, what string, c *calls) {
 }
 
 // TestGivenBack: what workers compute with is given back when a Stepper is closed, whichever of
-// them compute, and when nobody wants more results.
+// them compute, and held no longer; and when nobody wants more results. There are as many workers
+// as Go has threads, which stay as many, if no number is given.
 func TestGivenBack(t *testing.T) {
-	for workers := range 4 {
+	const threads = 2
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(threads))
+	for workers := range 5 {
 		c := &calls{}
-		s := breakingSimulator(t, workers+1, c)
+		s := breakingSimulator(t, workers, c)
 		for range s.Simulate(t.Context(), jobs(t, 101, 150, 150), lockstep.Options{}) {
 			break
 		}
-		givenBack(t, fmt.Sprintf("%d workers, which are left", workers+1), c)
+		givenBack(t, fmt.Sprintf("%d workers, which are left", workers), c)
 	}
-	for workers := range 4 {
+	for workers := range 5 {
 		c := &calls{}
-		p, err := breakingSimulator(t, workers+1, c).Reset(
+		p, err := breakingSimulator(t, workers, c).Reset(
 			t.Context(), jobs(t, 101, 101, 101), lockstep.Options{Shortcuts: lockstep.CostOnly})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.opened.Load() != int64(min(workers+1, 3)) || c.old.Load() != 0 {
-			t.Errorf("%d workers of 3 rollouts open %d networks", workers+1, c.opened.Load())
+		want := min(cmp.Or(workers, threads), 3)
+		if c.opened.Load() != int64(want) || c.old.Load() != 0 {
+			t.Errorf("%d workers of 3 rollouts open %d networks", workers, c.opened.Load())
 		}
 		if err := p.Close(); err != nil {
 			t.Error(err)
 		}
-		givenBack(t, fmt.Sprintf("%d workers of a Stepper", workers+1), c)
+		givenBack(t, fmt.Sprintf("%d workers of a Stepper", workers), c)
+		runtime.GC()
+		for network := range c.held.Range {
+			if network.(weak.Pointer[breaking]).Value() != nil {
+				t.Errorf("%d workers: a Stepper that is closed holds a network", workers)
+			}
+		}
+		runtime.KeepAlive(p)
 	}
 }
 

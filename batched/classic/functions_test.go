@@ -298,6 +298,9 @@ func TestWorkers(t *testing.T) {
 			t.Errorf("of %d workers asked for there are %d, want %d", asked, got, want)
 		}
 	}
+	if n := runtime.GOMAXPROCS(0); n != 3 {
+		t.Errorf("of 3 threads that Go had it has %d", n)
+	}
 }
 
 // TestCounted: where there is no limit, what is counted of an episode is taken back before 32 bits
