@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"golang.org/x/sys/cpu"
 
 	"lockstep/gpu/internal/driver"
+	"lockstep/internal/fileio"
 	"lockstep/internal/simtest"
 	"lockstep/internal/want"
 )
@@ -200,11 +202,22 @@ esac`, flag, step))
 }
 
 // TestApart: what was compiled otherwise is kept apart: by another version of the compiler, with
-// other flags, of a file of another name; and so is what its units compile to.
+// other flags, of a file of another name; and so is what its units compile to, wherever it is kept.
 func TestApart(t *testing.T) {
+	t.Run("in the cache folder", func(t *testing.T) { apart(t, 0o755) })
+	t.Run("others can write to that", func(t *testing.T) { apart(t, 0o777) })
+}
+
+// apart is TestApart with a cache folder of a mode.
+func apart(t *testing.T, mode fs.FileMode) {
 	cache := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", cache)
 	t.Setenv("HOME", cache)
+	t.Setenv("TMPDIR", cache)
+	shared, err := fileio.CacheDir("emulated")
+	if err := errors.Join(err, os.MkdirAll(shared, 0o755), os.Chmod(shared, mode)); err != nil {
+		t.Fatal(err)
+	}
 	log := filepath.Join(cache, "log")
 	compilers(t, `for a; do
   case "$last" in -o) echo made > "$a";; esac
@@ -216,12 +229,17 @@ done`)
 		t.Fatal(err)
 	}
 	source := &fstest.MapFile{Data: []byte("int x;")}
-	objects := func() int {
-		all, err := filepath.Glob(filepath.Join(cache, "*", "*", "objects", "*"))
-		if err != nil || len(all) == 0 {
-			t.Fatalf("no objects in the cache: %v", err)
+	objects := func() (n int) {
+		err := fs.WalkDir(os.DirFS(cache), ".", func(name string, e fs.DirEntry, err error) error {
+			if path.Base(path.Dir(name)) == "objects" {
+				n++
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		return len(all)
+		return n
 	}
 	seen := map[string]string{}
 	for _, c := range []struct {
@@ -288,6 +306,26 @@ done`)
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("compiled are %q, want %q", got, want)
+	}
+}
+
+// TestFlagsAreShared: units are compiled at once, with the same flags, so that none writes behind
+// them what the compiler is given for another.
+func TestFlagsAreShared(t *testing.T) {
+	compilers(t, `for a; do
+  case "$last" in -o) echo made > "$a";; esac
+  last=$a
+done`)
+	flags := make([]string, 1, 32)
+	c := compilation{os.Getenv("CXX"), "one", flags, watch, t.TempDir(), t.TempDir(), nil}
+	if err := os.Mkdir(c.objects(c.folder), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.object(t.Context(), unit{"a.cu", "4"}, "0"); err != nil {
+		t.Fatal(err)
+	}
+	if all := flags[:cap(flags)]; !slices.Equal(all, make([]string, cap(flags))) {
+		t.Errorf("behind the flags of all units are now %q", all)
 	}
 }
 
