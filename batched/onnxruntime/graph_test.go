@@ -3,8 +3,10 @@
 package onnxruntime
 
 import (
+	"fmt"
 	"math"
 	"os"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -78,7 +80,7 @@ func logits(t *testing.T, net network, size int, states [][]float32, tokens [][]
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer session.close()
+	defer closed(t, session)
 	var all [][]float32
 	bound := map[int]*binding{}
 	for from := 0; from < len(states); from += size {
@@ -98,6 +100,41 @@ func logits(t *testing.T, net network, size int, states [][]float32, tokens [][]
 		}
 	}
 	return all
+}
+
+// closed ends a session, which then holds nothing more of the library's.
+func closed(t *testing.T, s *session) {
+	t.Helper()
+	s.close()
+	free := func(what string, held reflect.Value) {
+		if !held.IsZero() {
+			t.Errorf("of a session that is closed %s is not freed", what)
+		}
+	}
+	free("what computes", reflect.ValueOf(s.ort).Elem().Field(0).Elem())
+	for n, b := range s.bindings {
+		if b == nil {
+			continue
+		}
+		free(fmt.Sprint("the binding of ", n), reflect.ValueOf(b.ort).Elem())
+		for i, tensor := range b.tensors {
+			what := fmt.Sprint("of the binding of ", n, " tensor ", i)
+			free(what, reflect.ValueOf(tensor).Elem())
+		}
+	}
+}
+
+// TestConstant: a constant is written once, whichever others are between its uses.
+func TestConstant(t *testing.T) {
+	var b builder
+	for _, name := range []string{"a", "a", "b", "b", "a", "c", "b"} {
+		if got := b.scalar(name, 1); got != name {
+			t.Errorf("constant %s is named %s", name, got)
+		}
+	}
+	if len(b.constants) != 3 {
+		t.Errorf("there are %d constants, want 3", len(b.constants))
+	}
 }
 
 // TestGraphConstants looks up in the model the numbers that the rebuilt graph has
