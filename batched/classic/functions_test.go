@@ -61,7 +61,8 @@ func TestLibm(t *testing.T) {
 }
 
 // TestReduce: what is left of an angle less quarters of a turn are two numbers that together are
-// right to more bits than one has, near and far, and so is which quarter it is.
+// right to more bits than one has, near and far, of which the second is what rounding the first has
+// left, and so is which quarter it is.
 func TestReduce(t *testing.T) {
 	const bits = 1400
 	number := func(x float64) *big.Float { return new(big.Float).SetPrec(bits).SetFloat64(x) }
@@ -77,8 +78,11 @@ func TestReduce(t *testing.T) {
 		var n uint64
 		if i%2 == 0 {
 			k := math.RoundToEven(x / (math.Pi / 2))
+			if i%4 == 0 {
+				x = k * (math.Pi / 2) // nearly a number of quarters
+			}
 			a, da = reduce(x, k)
-			n, most = uint64(int64(k)), math.Abs(a)*0x1p-105
+			n, most = uint64(int64(k)), max(math.Abs(a)*0x1p-105, k*0x1p-136)
 		} else {
 			x = math.Ldexp(1+r.Float64(), 27+r.IntN(996))
 			a, da, n = reduceFar(x)
@@ -90,7 +94,7 @@ func TestReduce(t *testing.T) {
 		want := number(0).Mul(rest, quarter)
 		got := number(0).Add(number(a), number(da))
 		miss, _ := number(0).Sub(got, want).Float64()
-		if math.Abs(miss) > most ||
+		if math.Abs(miss) > most || math.Abs(da) > math.Abs(a)*0x1p-51 ||
 			new(big.Int).And(whole, big.NewInt(3)).Uint64() != n&3 {
 			t.Fatalf("%x is %d quarters and %x + %x, which misses by %x; want %d quarters", x, n, a,
 				da, miss, whole)
@@ -336,21 +340,16 @@ func TestCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	room(classic.MostSteps)
-	for _, b := range v.blocks {
-		for i := range b.steps {
-			b.steps[i] = math.MaxInt32 - 2 // the limit is the largest
+	late := func() {
+		for _, b := range v.blocks {
+			for i := range b.steps {
+				b.steps[i] = math.MaxInt32 - 2 // the limit is the largest
+			}
 		}
+		v.uncounted = 1 // as it is then
 	}
-	v.uncounted = 1 // as it is then
-	answer := classic.NewTransition(task)
-	for step := range 3 {
-		if err := v.Step(classic.Actions{Continuous: make([]float32, num)}, &answer); err != nil {
-			t.Fatal(err)
-		}
-		want := int32(math.MaxInt32 - 1)
-		if step > 0 {
-			want = classic.MostSteps + int32(step)
-		}
+	counted := func(step int, want int32, truncated []bool) {
+		t.Helper()
 		for k, b := range v.blocks {
 			for i := range b.count {
 				if b.steps[i] != want {
@@ -359,9 +358,36 @@ func TestCounted(t *testing.T) {
 				}
 			}
 		}
-		if slices.Contains(answer.Truncated, true) {
+		if slices.Contains(truncated, true) {
 			t.Fatalf("step %d cuts off what has no limit", step)
 		}
+	}
+	late()
+	answers := []classic.Transition{classic.NewTransition(task), classic.NewTransition(task)}
+	for step := range 3 {
+		err := v.Step(classic.Actions{Continuous: make([]float32, num)}, &answers[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := int32(math.MaxInt32 - 1)
+		if step > 0 {
+			want = classic.MostSteps + int32(step)
+		}
+		counted(step, want, answers[0].Truncated)
+	}
+	if s, err = v.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	if least, most := slices.Min(s.Elapsed), slices.Max(s.Elapsed); least != classic.MostSteps ||
+		most != classic.MostSteps {
+		t.Errorf("a snapshot then has %d to %d steps, want %d", least, most, classic.MostSteps)
+	}
+	late()
+	if err := v.Run(t.Context(), classic.Policy{Uniform: new(uint64)}, 2, answers); err != nil {
+		t.Fatal(err)
+	}
+	for step := range answers {
+		counted(step, classic.MostSteps+2, answers[step].Truncated)
 	}
 }
 
