@@ -21,7 +21,9 @@ import (
 	"golang.org/x/sys/cpu"
 
 	"lockstep/gpu/internal/driver"
+	"lockstep/gpu/internal/kernels"
 	"lockstep/internal/fileio"
+	"lockstep/internal/kernelhash"
 	"lockstep/internal/simtest"
 	"lockstep/internal/want"
 )
@@ -402,15 +404,19 @@ func TestDefaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer d.Close()
-		info := d.Info()
-		got := Options{
-			Memory: info.Memory, Processors: info.Multiprocessors, Order: d.options.Order,
+		if d.options.Order != c.want.Order {
+			t.Errorf("with %+v: order %s, want %s", c.given, d.options.Order, c.want.Order)
 		}
-		if fmt.Sprint(got) != fmt.Sprint(c.want) {
-			t.Errorf("with %+v: %+v, want %+v", c.given, got, c.want)
+		hash, err := kernelhash.Sources(kernels.Sources)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if info.Name != "emulated" || !info.Emulated || info.Kernels != d.kernels {
-			t.Errorf("with %+v: the device is %+v", c.given, info)
+		is := driver.Info{
+			Name: "emulated", Driver: "CPU", Kernels: hash, Emulated: true, Major: 9,
+			Multiprocessors: c.want.Processors, SharedPerBlock: 232448, Memory: c.want.Memory,
+		}
+		if info := d.Info(); info != is {
+			t.Errorf("with %+v: the device is %+v, want %+v", c.given, info, is)
 		}
 		free, err := d.FreeMemory()
 		if err != nil || free != c.want.Memory {
@@ -425,6 +431,12 @@ const takes = `#!/bin/sh\nhead -c 48 >/dev/null\n`
 // answering is a device whose process takes a command, and then is this line of sh.
 func answering(t *testing.T, line string) *Device {
 	t.Helper()
+	return made(t, line, Options{})
+}
+
+// made is answering with options. Closed it leaves no process that has ended.
+func made(t *testing.T, line string, options Options) *Device {
+	t.Helper()
 	compilers(t, `for a; do
   case "$last" in -o) printf '`+takes+line+`\n' > "$a"; chmod +x "$a";; esac
   last=$a
@@ -432,12 +444,80 @@ done`)
 	cache := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", cache)
 	t.Setenv("HOME", cache)
-	d, err := Open(Options{Sources: fstest.MapFS{"a.cpp": {Data: []byte("int x;")}}})
+	options.Sources = fstest.MapFS{"a.cpp": {Data: []byte("int x;")}}
+	d, err := Open(options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { d.Close() })
+	t.Cleanup(func() {
+		if d.Close(); d.process.ProcessState == nil {
+			t.Error("nobody has waited for the process of a device that is closed")
+		}
+	})
 	return d
+}
+
+// TestOptions: the process is the program that the options ask for, and is told them; of translated
+// kernels the device has the name and the hash.
+func TestOptions(t *testing.T) {
+	for _, o := range []Options{
+		{}, {Sanitize: true}, {Watched: true}, {Sanitize: true, Watched: true},
+		{Memory: 1 << 40, Processors: 3, Order: Shuffled, Seed: 1<<63 + 10,
+			Translated: &Translated{Name: "sm_90", Of: "these"}},
+	} {
+		d := made(t, "cat >/dev/null", o)
+		program, err := build(d.options.Sources, o.Sanitize, o.Watched)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info := d.Info()
+		want := []string{program, "4294967296", fmt.Sprint(runtime.NumCPU()), "ascending", "0"}
+		if o.Seed > 0 {
+			want = []string{program, "1099511627776", "3", "shuffled", "9223372036854775818"}
+			if info.Name != "sm_90" || info.Kernels != "these" {
+				t.Errorf("with translated kernels the device is %+v", info)
+			}
+		}
+		if !slices.Equal(d.process.Args, want) {
+			t.Errorf("with %+v the process is %q, want %q", o, d.process.Args, want)
+		}
+	}
+}
+
+// TestCommandsNamed: an error says by which command it came; a translated kernel is loaded once.
+func TestCommandsNamed(t *testing.T) {
+	for what, command := range map[string]func(d *Device) error{
+		"free memory":        func(d *Device) error { _, err := d.FreeMemory(); return err },
+		"allocating 8 bytes": func(d *Device) error { _, err := d.Allocate(8); return err },
+		"symbol table":       func(d *Device) error { _, _, err := d.Symbol("table"); return err },
+	} {
+		what += ": the device process ended: exit status 5"
+		simtest.Refused(t, what, command(answering(t, "exit 5")), what)
+	}
+	d := &Device{loaded: map[string]bool{}, options: Options{
+		Sources: fstest.MapFS{KernelHeader: {Data: []byte("int x;")}},
+		Translated: &Translated{Kernel: func(name string) (string, error) {
+			return "// " + name, nil
+		}},
+	}}
+	d.work = sync.NewCond(&d.mu)
+	_, err := d.Mark()
+	if err := errors.Join(err, d.Release(1), d.Upload(1, nil), d.Download(nil, 1), d.Copy(1, 2, 3),
+		d.Fill(1, 2, 3), d.Launch("k", 1, 1, 0, nil), d.Launch("k", 1, 1, 0, nil)); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range d.queue {
+		if got = append(got, c.what); c.op == opLoad {
+			if _, err := os.Stat(string(c.payload)); err != nil {
+				t.Errorf("the library of a kernel: %v", err)
+			}
+		}
+	}
+	if want := []string{"mark", "releasing memory", "upload", "download", "copy", "fill",
+		"loading k", "launch", "launch"}; !slices.Equal(got, want) || d.queue[6].op != opLoad {
+		t.Errorf("the commands are %q, want %q", got, want)
+	}
 }
 
 // word8 is a number of 64 bits as printf of sh writes it, on machines that begin with its end.
@@ -456,6 +536,7 @@ func TestForeignProcess(t *testing.T) {
 		{"failed", answer(3, 0, 5) + `wrong"; cat >/dev/null`, "allocating 8 bytes: wrong"},
 		{"invalid", answer(2, 0, 5) + `wrong"; cat >/dev/null`, "allocating 8 bytes: wrong"},
 		{"last words", `echo so it ends >&2; exit 5`, "exit status 5\nso it ends"},
+		{"output closed", `exec sleep 60 >&-`, "the device process ended: signal: killed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := answering(t, c.line)
@@ -528,8 +609,10 @@ func TestExcerpt(t *testing.T) {
 			t.Errorf("%d bytes: %d are taken, %v", n, got, err)
 		}
 	}
-	if got := len(e.String()); got != 16384 {
-		t.Errorf("%d bytes are kept, want 16384", got)
+	for range 2 {
+		if got := len(e.String()); got != 16384 {
+			t.Errorf("%d bytes are kept, want 16384", got)
+		}
 	}
 	e = excerpt{}
 	e.Write([]byte(strings.Repeat("x", 20000)))

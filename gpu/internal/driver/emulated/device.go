@@ -227,9 +227,7 @@ func (d *Device) finish(c *command, err error) {
 		d.marks[c.mark] = time.Duration(c.value)
 	}
 	c.err = err
-	if c.soft {
-		c.err = err
-	} else if d.err != nil {
+	if !c.soft && d.err != nil {
 		c.err = d.err
 	}
 	if c.done != nil {

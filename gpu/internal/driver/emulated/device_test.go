@@ -230,7 +230,13 @@ func TestErrors(t *testing.T) {
 		},
 		{
 			"symbol", "no variable absent",
-			func(d *emulated.Device) error { _, _, err := d.Symbol("absent"); return err },
+			func(d *emulated.Device) error {
+				p, size, err := d.Symbol("absent")
+				if p != 0 || size != 0 {
+					t.Errorf("a variable that there is not is %d bytes at %d", size, p)
+				}
+				return err
+			},
 		},
 		{
 			"kernel", "no kernel absent",
@@ -528,9 +534,13 @@ func TestBuild(t *testing.T) {
 	if len(names) != 1 || len(objects) != 3 {
 		t.Fatalf("the cache holds %q and %q, want one program of three units", names, objects)
 	}
-	old := filepath.Join(filepath.Dir(names[0]), "old")
-	must(t, os.WriteFile(old, nil, 0o644))
-	must(t, os.Chtimes(old, time.Time{}, time.Now().AddDate(0, -2, 0)))
+	old := []string{
+		filepath.Join(filepath.Dir(names[0]), "old"), filepath.Join(filepath.Dir(objects[0]), "old"),
+	}
+	for _, path := range old {
+		must(t, os.WriteFile(path, nil, 0o644))
+		must(t, os.Chtimes(path, time.Time{}, time.Now().AddDate(0, -2, 0)))
+	}
 	takenFromCache(t, names[0])
 
 	files := small(t)
@@ -540,8 +550,10 @@ func TestBuild(t *testing.T) {
 	}); again > 1 {
 		t.Errorf("another version of one file, and %d of three are compiled again", again)
 	}
-	if _, err := os.Stat(old); err == nil {
-		t.Error("what has not been used for two months is kept")
+	for _, path := range old {
+		if _, err := os.Stat(path); err == nil {
+			t.Errorf("what has not been used for two months is kept: %s", path)
+		}
 	}
 	if _, err := os.Stat(names[0]); err != nil {
 		t.Errorf("what is in use: %v", err)
