@@ -3,10 +3,8 @@
 package onnxruntime
 
 import (
-	"fmt"
 	"math"
 	"os"
-	"reflect"
 	"slices"
 	"testing"
 
@@ -100,28 +98,6 @@ func logits(t *testing.T, net network, size int, states [][]float32, tokens [][]
 		}
 	}
 	return all
-}
-
-// closed ends a session, which then holds nothing more of the library's.
-func closed(t *testing.T, s *session) {
-	t.Helper()
-	s.close()
-	free := func(what string, held reflect.Value) {
-		if !held.IsZero() {
-			t.Errorf("of a session that is closed %s is not freed", what)
-		}
-	}
-	free("what computes", reflect.ValueOf(s.ort).Elem().Field(0).Elem())
-	for n, b := range s.bindings {
-		if b == nil {
-			continue
-		}
-		free(fmt.Sprint("the binding of ", n), reflect.ValueOf(b.ort).Elem())
-		for i, tensor := range b.tensors {
-			what := fmt.Sprint("of the binding of ", n, " tensor ", i)
-			free(what, reflect.ValueOf(tensor).Elem())
-		}
-	}
 }
 
 // TestConstant: a constant is written once, whichever others are between its uses.

@@ -142,6 +142,7 @@ func (s *session) run(n int) error {
 	return nil
 }
 
+// bind ties so many sequences. What it returns with an error has been freed.
 func (s *session) bind(n int) (b *binding, err error) {
 	b = &binding{}
 	defer func() {
@@ -150,7 +151,7 @@ func (s *session) bind(n int) (b *binding, err error) {
 		}
 	}()
 	if b.ort, err = s.ort.CreateIoBinding(); err != nil {
-		return nil, err
+		return b, err
 	}
 	outer, inner, outputOuter, outputInner := int64(n), int64(model.Context), int64(n),
 		int64(s.positions)
@@ -159,17 +160,17 @@ func (s *session) bind(n int) (b *binding, err error) {
 	}
 	states, err := ort.NewTensor(ort.NewShape(outer, inner, model.StateSize), s.states)
 	if err != nil {
-		return nil, err
+		return b, err
 	}
 	b.tensors = append(b.tensors, states)
 	tokens, err := ort.NewTensor(ort.NewShape(outer, inner), s.tokens)
 	if err != nil {
-		return nil, err
+		return b, err
 	}
 	b.tensors = append(b.tensors, tokens)
 	output, err := ort.NewTensor(ort.NewShape(outputOuter, outputInner, model.Vocabulary), s.output)
 	if err != nil {
-		return nil, err
+		return b, err
 	}
 	b.tensors = append(b.tensors, output)
 	return b, errors.Join(
