@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -110,6 +111,21 @@ func TestOldLibrary(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	newSimulator(t, Config{})
+}
+
+// TestOtherVersion: of a library that is not the recordings' a user is told which it is.
+func TestOtherVersion(t *testing.T) {
+	newSimulator(t, Config{}) // which loads the library
+	loaded.Lock()
+	was := loaded.version
+	loaded.version = "9.8.7"
+	loaded.Unlock()
+	defer func() { loaded.version = was }()
+	s := newSimulator(t, Config{})
+	want := "ONNX Runtime 9.8.7: the recordings were made with " + ortlib.Version
+	if notices := s.About().Notices; !slices.Equal(notices, []string{want}) {
+		t.Errorf("notices %q, want %q", notices, want)
+	}
 }
 
 // TestMissingLibrary looks for the library where there is none.

@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"lockstep"
+	"lockstep/internal/fileio"
 	"lockstep/internal/fingerprint"
 	"lockstep/internal/onnx"
+	"lockstep/internal/simtest"
 )
 
 // TestStagesReference holds every stage of every step of the real routes to the
@@ -162,6 +164,52 @@ func TestLastPosition(t *testing.T) {
 	}
 }
 
+// TestConfig: what is not asked for is chosen, what is asked for is taken, and the simulator says
+// which library and which network it has.
+func TestConfig(t *testing.T) {
+	const cores = 3
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
+	sum := func(path string) string {
+		hash, err := fileio.SHA256(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return hash
+	}
+	for _, c := range []struct{ workers, chunk, wantWorkers, wantChunk int }{
+		{0, 0, cores, 32}, {-1, -1, cores, 32}, {1, 1, 1, 1}, {cores + 1, 40, cores + 1, 40},
+	} {
+		s := newSimulator(t, Config{Workers: c.workers, Chunk: c.chunk})
+		if g := s.config; g.Workers != c.wantWorkers || g.Chunk != c.wantChunk {
+			t.Errorf("%+v: %d workers and chunks of %d", c, g.Workers, g.Chunk)
+		}
+		about := s.About()
+		inside := fmt.Sprintf("ONNX Runtime %s, SHA-256 %s", s.Version(), sum(s.Library())[:12])
+		if about.Model != sum(networkPath(t)) || about.Inside != inside {
+			t.Errorf("network %s, library %s; want %s and %s", about.Model, about.Inside,
+				sum(networkPath(t)), inside)
+		}
+		if c.workers != 1 {
+			continue
+		}
+		jobs := slices.Repeat([]lockstep.Job{{
+			Route: shorten(routes(t, s.Profile())[0], 104), Policy: lockstep.Zero{},
+		}}, 8)
+		for _, r := range results(t, s, t.Context(), jobs,
+			lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+		if s.sessions.open != 1 {
+			t.Errorf("one worker has opened %d sessions", s.sessions.open)
+		}
+	}
+	if now := runtime.GOMAXPROCS(0); now != cores {
+		t.Errorf("%d cores may be used afterwards, want %d", now, cores)
+	}
+}
+
 // TestClosed uses a simulator after its end.
 func TestClosed(t *testing.T) {
 	s := newSimulator(t, Config{})
@@ -224,10 +272,8 @@ func TestModels(t *testing.T) {
 		ModelPath: filepath.Join(t.TempDir(), "none.onnx")}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error %v, want that there is no such file", err)
 	}
-	if _, err := New(Config{Library: lib, ModelPath: networkPath(t),
-		Chunk: MaxChunk + 1}); err == nil {
-		t.Error("chunks of any size are accepted")
-	}
+	_, err = New(Config{Library: lib, ModelPath: networkPath(t), Chunk: MaxChunk + 1})
+	simtest.Refused(t, "a large chunk", err, "chunks of 4097 routes: want 4096 at most")
 }
 
 // TestForgotten: a simulator that nobody closed is closed when it is garbage, and so are
