@@ -357,6 +357,7 @@ func (unmade) Reset(
 type linear struct {
 	lockstep.StepSimulator
 	most *int  // rollouts at once
+	open *int  // steppers
 	ends error // the last of them, or nil
 }
 
@@ -364,6 +365,7 @@ type linearStepper struct {
 	lockstep.Stepper
 	jobs []lockstep.Job
 	shot *lockstep.Snapshot
+	open *int
 	ends error
 }
 
@@ -379,7 +381,8 @@ func (l linear) Reset(
 		return nil, errors.New("more is computed than expected values")
 	}
 	*l.most = max(*l.most, len(jobs))
-	return &linearStepper{jobs: jobs, ends: l.ends}, nil
+	*l.open++
+	return &linearStepper{jobs: jobs, open: l.open, ends: l.ends}, nil
 }
 
 func (s *linearStepper) Restore(_ context.Context, shot *lockstep.Snapshot) error {
@@ -414,7 +417,11 @@ func (s *linearStepper) Err(i int) error {
 	}
 	return nil
 }
-func (s *linearStepper) Close() error { return nil }
+
+func (s *linearStepper) Close() error {
+	*s.open--
+	return nil
+}
 
 // TestSlopesLinear: the slopes of what is linear are its factors, for each of no rollouts and of
 // more than are computed together, at the limits of commands, too.
@@ -446,11 +453,12 @@ func slopesLinear(t *testing.T, n int) {
 		shot.Rollouts = append(shot.Rollouts, state)
 		actions = append(actions, []float64{2, -2, 0.3}[i%3])
 	}
-	most := 0
+	most, open := 0, 0
 	if small := DefaultNudges(); small != (Nudges{0.1, 0.1, 0.5, 0.1, 0.1}) {
 		t.Errorf("small nudges are %+v", small)
 	}
-	got, err := NextSlopes(t.Context(), linear{most: &most}, jobs, shot, actions, DefaultNudges())
+	of := linear{most: &most, open: &open}
+	got, err := NextSlopes(t.Context(), of, jobs, shot, actions, DefaultNudges())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -469,13 +477,15 @@ func slopesLinear(t *testing.T, n int) {
 			fmt.Sprintf("rollout 0: variable 2 is %v, which a nudge of 1e-30 does not change: "+
 				"want a larger one", at): {nil, lost},
 		} {
-			_, err := NextSlopes(
-				t.Context(), linear{most: &most, ends: c.ends}, jobs, shot, actions, c.by,
-			)
+			of.ends = c.ends
+			_, err := NextSlopes(t.Context(), of, jobs, shot, actions, c.by)
 			if fmt.Sprint(err) != want {
 				t.Errorf("%v, want %s", err, want)
 			}
 		}
+	}
+	if open != 0 {
+		t.Errorf("%d steppers are left open", open)
 	}
 	if most > atOnce || n > 0 && most < atOnce/2 {
 		t.Errorf("%d candidates are computed at once, of %d rollouts", most, n)

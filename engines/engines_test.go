@@ -373,11 +373,11 @@ func TestByName(t *testing.T) {
 	}
 }
 
-// TestConfig: an engine that computes rollouts in parts has such as it is opened with, and takes
-// times if it is told to.
+// TestConfig: an engine that computes rollouts in parts has such as it is opened with, in the
+// arithmetic that it is opened with, and takes times if it is told to.
 func TestConfig(t *testing.T) {
 	c := config(t)
-	c.Chunk, c.Workers = 2, 1
+	c.Chunk, c.Workers, c.Profile.Exp = 2, 1, lockstep.ExpF
 	for _, e := range Others() {
 		t.Run(e.Name, func(t *testing.T) {
 			for _, c.Timed = range []bool{false, true} {
@@ -385,6 +385,9 @@ func TestConfig(t *testing.T) {
 				cuts, ok := s.(interface{ Cuts() []int })
 				if !ok || !slices.Contains(cuts.Cuts(), c.Chunk) {
 					t.Errorf("%T does not cut its work into parts of %d", s, c.Chunk)
+				}
+				if got := s.Profile().Exp; got != c.Profile.Exp {
+					t.Errorf("%T has exponential %v, want %v", s, got, c.Profile.Exp)
 				}
 				device, ok := s.(interface{ Stats() gpu.Stats })
 				if !ok {
