@@ -10,9 +10,11 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -365,6 +367,81 @@ func TestUnwritable(t *testing.T) {
 	}
 	if stats.Problem == nil || stats.Parsed != 2 {
 		t.Errorf("stats %+v, want a problem", stats)
+	}
+}
+
+// TestUnreadable: what keeps a cache from being read is told, though a new one takes its place.
+func TestUnreadable(t *testing.T) {
+	files := folder(t, 2)
+	c := Cache{Dir: t.TempDir()}
+	for want, size := range map[string]int64{
+		"is damaged and will be made again: not a route cache of this version":     1,
+		"68719476737 bytes, more than the 68719476736 that a route cache may have": 64<<30 + 1,
+	} {
+		check(t, c, files, 0, 2)
+		path := cacheFile(t, c.Dir)
+		if err := errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o666)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(path, size); err != nil {
+			t.Skipf("no sparse files of %d bytes here: %v", size, err)
+		}
+		_, _, stats := c.Load(t.Context(), files)
+		if text := fmt.Sprint(stats.Problem); stats.Parsed != 2 ||
+			!strings.HasPrefix(text, "route cache: ") || !strings.HasSuffix(text, want) {
+			t.Errorf("of %d bytes: %+v, want …%s", size, stats, want)
+		}
+		check(t, c, files, 2, 0)
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestUseDefault: the cache is among what is kept for this user.
+func TestUseDefault(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", home)
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c Cache
+	c.UseDefault()
+	want := filepath.Join(cache, "lockstep", "routes")
+	if c.Dir != want || !slices.Equal(c.Also, []string{want}) {
+		t.Errorf("%+v, want %s", c, want)
+	}
+}
+
+// TestWorkers: as many work at a time as are asked for, or as there are processors, of which none
+// is lost.
+func TestWorkers(t *testing.T) {
+	const processors, calls = 3, 12
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
+	for workers, want := range map[int]int64{-1: 3, 0: 3, 1: 1, 2: 2, 5: 5, 99: calls} {
+		var running atomic.Int64
+		var once sync.Once
+		met := make(chan struct{}) // closed when as many run as are to
+		Cache{Workers: workers}.parallel(calls, func(int) {
+			defer running.Add(-1)
+			now := running.Add(1)
+			if now > want {
+				t.Errorf("%d workers: %d at a time, want %d", workers, now, want)
+			}
+			if now == want {
+				once.Do(func() { close(met) })
+			}
+			select {
+			case <-met:
+				time.Sleep(time.Millisecond) // in which one too many comes
+			case <-time.After(time.Minute):
+				t.Errorf("%d workers: %d at a time, want %d", workers, now, want)
+			}
+		})
+	}
+	if got := runtime.GOMAXPROCS(0); got != processors {
+		t.Errorf("%d processors are left of %d", got, processors)
 	}
 }
 
