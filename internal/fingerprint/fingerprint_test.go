@@ -1,9 +1,12 @@
 package fingerprint
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -38,8 +41,12 @@ func TestForms(t *testing.T) {
 	for _, p := range withRows(t) {
 		for _, f := range p.Forms {
 			data := answer(p, f.Word)
-			if a := p.Judge(data); a.Form != f.Word {
-				t.Errorf("%s, a library of the form %s: %+v", p.Name, f.Word, a)
+			want := Answer{
+				Probe: p.Name, Form: f.Word, Rows: len(p.Rows),
+				Bits: fmt.Sprintf("%x", sha256.Sum256(data))[:16],
+			}
+			if a := p.Judge(data); a != want {
+				t.Errorf("%s, a library of the form %s: %+v, want %+v", p.Name, f.Word, a, want)
 			}
 			for _, at := range []int{0, len(data) / 2, len(data) - p.width} {
 				changed := slices.Clone(data)
@@ -95,14 +102,26 @@ func TestTwoForms(t *testing.T) {
 }
 
 // TestWords: the forms that profiles have come first, are all of them, and compute
-// the vectors of their operation.
+// the vectors of their operation; each is described, and gives numbers of the probe's width.
 func TestWords(t *testing.T) {
 	for k, p := range withRows(t) {
 		words := map[string]bool{}
 		for _, profile := range lockstep.Profiles() {
 			words[strings.Split(profile.String(), "-")[k]] = true
 		}
+		if p.What == "" {
+			t.Errorf("%s: nothing is asked", p.Name)
+		}
+		what := map[string]bool{"": true}
 		for i, f := range p.Forms {
+			if what[f.What] || i < len(words) && f.What != lockstep.Forms(k)[i].What {
+				t.Errorf("%s: %s is had by %q, as another", p.Name, f.Word, f.What)
+			}
+			what[f.What] = true
+			size := int(reflect.TypeOf(f.compute(p.Rows[0])).Elem().Size())
+			if size != p.width {
+				t.Errorf("%s: %s has numbers of %d bytes, want %d", p.Name, f.Word, size, p.width)
+			}
 			if _, ok := Replace(lockstep.Profile{}, k, f.Word); ok != (i < len(words)) ||
 				ok != words[f.Word] {
 				t.Errorf("%s, form %d, %s: a profile has it: %v", p.Name, i, f.Word, ok)
@@ -191,6 +210,38 @@ func TestNear(t *testing.T) {
 		last := math.Nextafter32(float32(want), math.MaxFloat32) - float32(want)
 		if miss := math.Abs(float64(expFused(u))-want) / float64(last); miss > 0.503 {
 			t.Errorf("the exponential of %x misses by %.4f of its last bit", u, miss)
+		}
+	}
+	for x, want := range map[float32]float64{
+		0x1.62e42ep6: 0x1.ffff08p127, math.Nextafter32(0x1.62e42ep6, 99): math.Inf(1),
+		90: math.Inf(1), 1e38: math.Inf(1), float32(math.Inf(1)): math.Inf(1),
+		-0x1.9fe368p6: 0x1p-149, math.Nextafter32(-0x1.9fe368p6, -999): 0, -105: 0, -1e38: 0,
+		float32(math.Inf(-1)): 0,
+	} {
+		if got := expFused(x); float64(got) != want {
+			t.Errorf("the exponential of %x is %x, want %x", x, got, want)
+		}
+	}
+	if got := expFused(float32(math.NaN())); got == got {
+		t.Errorf("the exponential of NaN is %x", got)
+	}
+	for text, want := range map[string]float64{
+		"3e1": 30, "0.3e2": 30, "8539425422155118e1": 0x1.2f619f2cbc265p+56,
+	} {
+		if got := digitsFused(text); got != want {
+			t.Errorf("%s is read as %x", text, got)
+		}
+	}
+	// What NumPy 1.24.4 has on a CPU with AVX-512, beside multiples of π and of its half.
+	for x, want := range map[float64]float64{
+		0x1.3dd90451d81d1p22: -0x1.6b1ff1c5a9914p-32,
+		0x1.ebab90e8f093bp22: 0x1.1ea3d0919fbep-30,
+		0x1.c0f05815f5019p23: 0x1.f5fa75e0972e5p-33,
+		0x1.2489528ed2cb7p23: -0x1.ffffffffffffep-1,
+		0x1.148329d0b21ecp23: 0x1.fffffffffffffp-1,
+	} {
+		if got := sinSVML(x); got != want {
+			t.Errorf("the sine of %x is %x, NumPy has %x", x, got, want)
 		}
 	}
 	zero := math.Copysign(0, -1)
