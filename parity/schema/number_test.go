@@ -45,6 +45,14 @@ func TestEqual(t *testing.T) {
 			t.Errorf("%v and %v: %v, want %v", c.a, c.b, got, c.want)
 		}
 	}
+	for x := range 256 { // of a small number no other memory is read
+		if got := bitsOf(uint8(x)); got != uint64(x) {
+			t.Errorf("uint8 %d has the bits %x", x, got)
+		}
+		if got := bitsOf(-int32(x)); got != uint64(uint32(-x)) {
+			t.Errorf("int32 %d has the bits %x", -x, got)
+		}
+	}
 	if one := float32(1); Equal(one, math.Nextafter32(one, 2)) || !Equal(one, one) {
 		t.Error("float32")
 	}

@@ -33,6 +33,8 @@ func TestLimits(t *testing.T) {
 	self.Stages[3].From = []Input{Same("s3")}
 	second := wide(MaxStages)
 	second.Stages[3].From = []Input{Same("s1"), Same("s5")}
+	before := wide(MaxStages)
+	before.Stages[3].From = []Input{Before("s3"), Before("s5")}
 	for _, c := range []struct {
 		name   string
 		schema *Schema
@@ -42,9 +44,10 @@ func TestLimits(t *testing.T) {
 		{"one too many", wide(MaxStages + 1), "33 stages, want 1 to 32"},
 		{"the second input of two", second, `stage "s3" is computed from "s5" of 0 steps before`},
 		{"a stage from itself", self, `stage "s3" is computed from "s3" of 0 steps before`},
+		{"a stage from itself and a later one, of the steps before", before, ""},
 		{"an array of one", shaped(1), ""},
 		{"the largest array", shaped(maxArray), ""},
-		{"one too large", shaped(maxArray + 1), "bytes at most"},
+		{"one too large", shaped(maxArray + 1), "and 524288 bytes at most"},
 		{"the largest of two dimensions", shaped(maxArray/512, 512), ""},
 		{"too large by the second", shaped(maxArray/512, 513), "bytes at most"},
 		{"too large by the third", shaped(maxArray/512, 512, 2), "bytes at most"},

@@ -182,6 +182,9 @@ func TestValidate(t *testing.T) {
 		},
 		"of -2 steps":            func(s *Schema) { s.Stages[0].From = []Input{Last(-2, "at")} },
 		"an array has no effect": func(s *Schema) { s.Stages[1].Effect = true },
+		"and a number no elements": func(s *Schema) {
+			s.Stages[0].Elements = []Element{{"one", 1}}
+		},
 		`computed from "speeds", which is no`: func(s *Schema) {
 			s.Outcome.From = []string{"speeds"}
 		},
