@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -176,11 +177,14 @@ func TestWriteFails(t *testing.T) {
 func TestSyncDir(t *testing.T) {
 	dir := t.TempDir()
 	for err, heard := range map[error]bool{
-		errBroken: true, errors.ErrUnsupported: false, fs.ErrInvalid: false, fs.ErrPermission: true,
+		errBroken: true, errors.ErrUnsupported: false, fs.ErrPermission: true,
+		syscall.EIO: true, syscall.ENOTSUP: false, syscall.EINVAL: false,
 	} {
-		_, got := with(1, err, func() error { return fileio.SyncDir(dir) })
-		if (got != nil) != heard {
-			t.Errorf("Sync fails with %v: %v", err, got)
+		for _, err := range []error{err, &fs.PathError{Op: "sync", Path: dir, Err: err}} {
+			_, got := with(1, err, func() error { return fileio.SyncDir(dir) })
+			if (got != nil) != heard {
+				t.Errorf("Sync fails with %v: %v", err, got)
+			}
 		}
 	}
 	if _, err := with(0, errBroken, func() error { return fileio.SyncDir(dir) }); err != errBroken {

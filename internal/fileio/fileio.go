@@ -207,7 +207,7 @@ func SyncDir(dir string) error {
 	}
 	// Some file systems cannot do so, and need not.
 	if err := d.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) &&
-		!errors.Is(err, fs.ErrInvalid) {
+		!errors.Is(err, syscall.EINVAL) {
 		return err
 	}
 	return nil
