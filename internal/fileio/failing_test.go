@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"lockstep/internal/fileio"
+	"lockstep/internal/simtest"
 )
 
 // failing is the machine's file system, of which one call fails.
@@ -198,9 +199,9 @@ func isHeard(call string, err error, last bool) bool {
 	switch {
 	case call == "Close":
 		return false
-	case err == fs.ErrPermission:
+	case errors.Is(err, fs.ErrPermission):
 		return call != "OpenFile" && call != "Sync"
-	case err == fs.ErrExist:
+	case errors.Is(err, fs.ErrExist):
 		return !last
 	}
 	return true
@@ -263,6 +264,7 @@ func TestOpened(t *testing.T) {
 	if err := errors.Join(e, f.Close(), os.WriteFile(path, []byte("abcd"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
+	simtest.Closed(t, path)
 	disk := &earlier{FileSystem: fileio.Disk, info: info}
 	fileio.Disk = disk
 	defer func() { fileio.Disk = disk.FileSystem }()
@@ -299,7 +301,10 @@ func TestMkdirAll(t *testing.T) {
 		t.Errorf("again: %v, calls %q, want %s", err, again.calls, above)
 	}
 	for n, name := range whole.calls {
-		for _, with1 := range []error{errBroken, fs.ErrExist, fs.ErrPermission} {
+		for _, with1 := range []error{
+			errBroken, fs.ErrExist, fs.ErrPermission,
+			&fs.PathError{Op: "sync", Path: top, Err: fs.ErrPermission},
+		} {
 			if err := os.RemoveAll(filepath.Join(top, "a")); err != nil {
 				t.Fatal(err)
 			}

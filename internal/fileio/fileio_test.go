@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"lockstep/internal/fileio"
+	"lockstep/internal/simtest"
 )
 
 func text(s string) func(io.Writer) error {
@@ -53,10 +54,12 @@ func TestWrite(t *testing.T) {
 		!strings.Contains(err.Error(), none+": ") {
 		t.Errorf("into a folder that is not there: %v", err)
 	}
-	if err := fileio.Write(dir, text("x")); err == nil {
-		t.Error("a folder was replaced by a file")
+	folder := "write " + dir + ": is a folder"
+	if err := fileio.Write(dir, text("x")); err == nil || err.Error() != folder {
+		t.Errorf("a folder is replaced by a file: %v, want %s", err, folder)
 	}
 	want("two")
+	simtest.Closed(t, dir)
 }
 
 func TestSHA256(t *testing.T) {
@@ -68,6 +71,10 @@ func TestSHA256(t *testing.T) {
 		sum != "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" {
 		t.Errorf("%s, %v", sum, err)
 	}
+	if data, err := fileio.ReadFile(path, fileio.Record); err != nil || string(data) != "abc" {
+		t.Errorf("%q, %v", data, err)
+	}
+	simtest.Closed(t, path)
 	if _, err := fileio.SHA256(path + "x"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}

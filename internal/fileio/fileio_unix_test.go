@@ -27,6 +27,15 @@ func TestCacheDir(t *testing.T) {
 		got != filepath.Join(cache, "lockstep", "a", "b") {
 		t.Errorf("with a home: %s, %v", got, err)
 	}
+	if err := os.Remove(filepath.Join(cache, "lockstep")); err != nil {
+		t.Errorf("what was asked of the home left something: %v", err)
+	}
+	if _, err := fileio.CacheDir("a"); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(cache, "lockstep")); !os.IsNotExist(err) {
+		t.Errorf("the home is asked again: %v", err)
+	}
 	file := filepath.Join(dir, "file")
 	if err := os.WriteFile(file, nil, 0o666); err != nil {
 		t.Fatal(err)

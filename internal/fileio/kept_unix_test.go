@@ -4,6 +4,7 @@ package fileio_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -32,6 +33,7 @@ func TestKept(t *testing.T) {
 		"mode 0775":   func(_, program string) error { return os.Chmod(program, 0o775) },
 		"a link":      func(_, program string) error { return linked(program) },
 		"a new owner": func(_, program string) error { return os.Chown(program, 12345, 12345) },
+		"root's next": func(_, program string) error { return os.Chown(program, 1, 1) },
 		"a folder of a new owner": func(folder, _ string) error {
 			return os.Chown(folder, 12345, 12345)
 		},
@@ -45,6 +47,11 @@ func TestKept(t *testing.T) {
 				folder, err := fileio.ProgramDir("programs")
 				if err != nil {
 					t.Fatal(err)
+				}
+				mine := filepath.Join(home, fmt.Sprintf("lockstep-%d", os.Getuid()))
+				if folder != filepath.Join(home, "cache[b]*", "lockstep", "programs") &&
+					folder != filepath.Join(mine, "lockstep", "programs") {
+					t.Fatalf("programs are kept in %s", folder)
 				}
 				made := filepath.Join(folder, "made")
 				if err := os.WriteFile(made, []byte("program"), 0o700); err != nil {

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -26,9 +25,15 @@ func TestWritePipe(t *testing.T) {
 		return err
 	}
 	patience = 100 * time.Millisecond
-	if err := Write(path, write); err == nil ||
-		!strings.Contains(err.Error(), path+": nobody reads from this named pipe") {
-		t.Errorf("without a reader: %v", err)
+	counted := &tries{FileSystem: Disk}
+	Disk = counted
+	defer func() { Disk = counted.FileSystem }()
+	want := "write " + path + ": nobody reads from this named pipe, which was waited for 100ms"
+	if err := Write(path, write); err == nil || err.Error() != want {
+		t.Errorf("without a reader: %v, want %s", err, want)
+	}
+	if counted.n > 102 { // at both ends, and between them
+		t.Errorf("it was tried %d times, want 100", counted.n)
 	}
 
 	patience = time.Minute
@@ -47,6 +52,17 @@ func TestWritePipe(t *testing.T) {
 	if got := <-read; got != "text" {
 		t.Errorf("%q was read", got)
 	}
+}
+
+// tries is a disk that counts how often something is opened.
+type tries struct {
+	FileSystem
+	n int
+}
+
+func (d *tries) OpenFile(path string, flag int, mode fs.FileMode) (File, error) {
+	d.n++
+	return d.FileSystem.OpenFile(path, flag, mode)
 }
 
 // kernels is a disk with a file of the kernel's: regular, empty by what is said of it, and
@@ -78,9 +94,16 @@ func TestOpenEndless(t *testing.T) {
 	Disk, patience = kernels{file: r}, 50*time.Millisecond
 	ended := time.AfterFunc(10*time.Second, func() { w.Close() }) // as nobody ends the kernel's
 	defer ended.Stop()
-	if _, err := ReadFile(path, kind); err == nil ||
-		!strings.Contains(err.Error(), "did not end for 50ms, so that it is not a test") {
-		t.Errorf("one without an end: %v", err)
+	want := "read " + r.Name() +
+		": gave nothing more and did not end for 50ms, so that it is not a test"
+	if _, err := ReadFile(path, kind); err == nil || err.Error() != want {
+		t.Errorf("one without an end: %v, want %s", err, want)
+	}
+	if err := os.WriteFile(path, []byte{0}, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := Open(path, kind); err != nil || f != File(r) {
+		t.Errorf("of a file of one byte an end is waited for: %v, %v", f, err)
 	}
 }
 
