@@ -17,6 +17,48 @@ import (
 	"lockstep/internal/simtest"
 )
 
+// TestEncode: a model's bytes are the fields that the format has for it, each with its number.
+func TestEncode(t *testing.T) {
+	attributes := []onnx.Attribute{
+		{Name: "float", Float: 0.5}, {Name: "int", Int: 3}, {Name: "string", String: []byte("s")},
+		{Name: "tensor", Tensor: &onnx.Tensor{Name: "t", Type: onnx.Bool, Raw: []byte{1}}},
+		{Name: "ints", Ints: []int64{4, 5}}, {Name: "zero"},
+	}
+	m := onnx.Model{Opset: 17, Metadata: map[string]string{"key": "value"}, Graph: onnx.Graph{
+		Nodes: []onnx.Node{{
+			OpType: "com.example.Op", Inputs: []string{"x"}, Outputs: []string{"y"},
+			Attributes: attributes,
+		}},
+		Initializers: []onnx.Tensor{{Name: "w", Type: onnx.Int64, Dims: []int64{0}}},
+		Inputs:       []onnx.Value{{Name: "x", Type: onnx.Float, Dims: []int64{-1, 2}}},
+		Outputs:      []onnx.Value{{Name: "y", Type: onnx.Float, Dims: []int64{3}}},
+	}}
+	shaped := func(name string, dims ...any) []byte {
+		return message(1, name, 2, message(1, message(1, 1, 2, message(1, dims))))
+	}
+	operator := message(
+		1, "x", 2, "y", 7, "com.example", 4, "Op",
+		5, message(1, "float", 2, float32(0.5), 20, 1),
+		5, message(1, "int", 3, 3, 20, 2),
+		5, message(1, "string", 4, "s", 20, 3),
+		5, message(1, "tensor", 5, message(2, 9, 8, "t", 9, "\x01"), 20, 4),
+		5, message(1, "ints", 8, []any{4, 5}, 20, 7),
+		5, message(1, "zero", 3, 0, 20, 2),
+	)
+	graph := message(
+		1, operator, 2, "graph", 5, message(1, 0, 2, 7, 8, "w", 9, ""),
+		11, shaped("x", "", message(1, 2)), 12, shaped("y", message(1, 3)),
+	)
+	want := message(
+		1, 8, 7, graph, 8, message(1, "", 2, 17), 8, message(1, "com.example", 2, 1),
+		14, message(1, "key", 2, "value"),
+	)
+	got := m.Encode(8, map[string]int64{"com.example": 1})
+	if err := simtest.Same("the file", got, want); err != nil {
+		t.Errorf("%v\n%q\n%q", err, got, want)
+	}
+}
+
 // tiny is a model of three nodes, of which the last is unused.
 func tiny() *onnx.Model {
 	value := func(name string, dims ...int64) onnx.Value {
@@ -149,6 +191,23 @@ func TestPatch(t *testing.T) {
 		if _, err := p.Apply(data); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
+	}
+}
+
+// TestPatchUsed: without a patch what outputs depend on stays as it is, and only that.
+func TestPatchUsed(t *testing.T) {
+	want := tiny()
+	out, err := new(onnx.Patch).Apply(want.Encode(8, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := onnx.Parse(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Graph.Nodes, want.Graph.Initializers = want.Graph.Nodes[:2], want.Graph.Initializers[:1]
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
 	}
 }
 

@@ -1,7 +1,10 @@
 package onnx_test
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"runtime"
@@ -33,6 +36,9 @@ func message(fields ...any) (b []byte) {
 		case float32:
 			b = protowire.AppendFixed32(protowire.AppendTag(b, number, protowire.Fixed32Type),
 				math.Float32bits(v))
+		case float64:
+			b = protowire.AppendFixed64(protowire.AppendTag(b, number, protowire.Fixed64Type),
+				math.Float64bits(v))
 		case string:
 			b = protowire.AppendString(protowire.AppendTag(b, number, protowire.BytesType), v)
 		case []byte:
@@ -108,7 +114,7 @@ func small() []byte {
 	)
 	return message(
 		1, 7, 2, "pytorch", 7, graph, 8, message(1, "ai.example", 2, 3), 8, message(2, 14), 99,
-		float32(0), 98, "later",
+		float32(0), 98, "later", 97, 0.5,
 	)
 }
 
@@ -264,6 +270,10 @@ func TestTensorErrors(t *testing.T) {
 			"fit shape [65536 65536]"},
 		{onnx.Tensor{Dims: []int64{1 << 30, 1 << 30, 16}}, "tensor \"w\": 0 bytes of data do " +
 			"not fit shape [1073741824 1073741824 16]"},
+		{onnx.Tensor{Dims: []int64{0, 1 << 31}}, "tensor \"w\": 0 bytes of data do not " +
+			"fit shape [0 2147483648]"},
+		{onnx.Tensor{Dims: []int64{1 << 16, 1 << 15, 0}}, "tensor \"w\": 0 bytes of data do not " +
+			"fit shape [65536 32768 0]"},
 		{onnx.Tensor{}, "tensor \"w\": 0 bytes of data do not fit shape []"},
 	} {
 		c.tensor.Name = "w"
@@ -466,6 +476,49 @@ func TestStructureDiffers(t *testing.T) {
 			t.Fatalf("%s: the structure is the same", change.name)
 		}
 	})
+}
+
+// TestStructureBytes: what is hashed, by hand, in an order that does not depend on that of
+// attributes. Hashes of networks that are known stand elsewhere.
+func TestStructureBytes(t *testing.T) {
+	g := onnx.Graph{
+		Inputs: []onnx.Value{{Name: "x"}},
+		Nodes: []onnx.Node{
+			{
+				OpType: "Add", Inputs: []string{"x", "w"}, Outputs: []string{"y"},
+				Attributes: []onnx.Attribute{
+					{
+						Name: "b",
+						Tensor: &onnx.Tensor{
+							Name: "t", Type: onnx.Bool, Dims: []int64{1, 2}, Raw: []byte{3, 4},
+						},
+					},
+					{Name: "a", Float: 1, Int: -5, String: []byte("text"), Ints: []int64{6}},
+				},
+			},
+			{OpType: "Neg", Inputs: []string{"y"}, Outputs: []string{"z"}},
+		},
+		Outputs: []onnx.Value{{Name: "z"}, {Name: "x"}},
+	}
+	h := sha256.New()
+	for _, part := range []any{
+		0,                          // x
+		3, "Add", 2, 1, 2, 0, 1, 2, // x, w and y
+		1, "a", 0x3f800000, -5, 4, "text", 1, 6,
+		1, "b", 0, 0, 0, 0, 9, 2, 1, 2, 2, "\x03\x04",
+		3, "Neg", 1, 1, 0, 2, 3, // y and z
+		3, 0, // z, x
+	} {
+		switch part := part.(type) {
+		case int:
+			binary.Write(h, binary.LittleEndian, int64(part))
+		case string:
+			io.WriteString(h, part)
+		}
+	}
+	if got, want := g.Structure(), fmt.Sprintf("%x", h.Sum(nil)); got != want {
+		t.Errorf("%s, by hand %s", got, want)
+	}
 }
 
 // TestStructureWiring: the same operators in another order, or joined otherwise.
