@@ -175,6 +175,10 @@ func TestStrings(t *testing.T) {
 	if want := []string{"abc", "d", "", "a\x00b", "\x00c"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}
+	short, err := Strings(Array{Type: "|S1", Shape: []int{3}, Data: []byte("abc")})
+	if want := []string{"a", "b", "c"}; err != nil || !slices.Equal(short, want) {
+		t.Errorf("%q, %v; want %q", short, err, want)
+	}
 	for _, elementType := range []string{"<f4", "|u1", "|S", "|S0", ""} {
 		if _, err := Strings(Array{Name: "x", Type: elementType}); err == nil ||
 			err.Error() != "array \"x\": type "+elementType+", want byte strings" {
@@ -572,6 +576,27 @@ func TestWriteErrors(t *testing.T) {
 	}
 }
 
+// TestPadding: behind a header, however long its text is, data is aligned to 64 bytes, and no more
+// is written before it than that takes; and what is written is compressed.
+func TestPadding(t *testing.T) {
+	ends := map[int]bool{}
+	for n := range 65 {
+		h := header(Array{Type: "|u1", Shape: slices.Repeat([]int{1}, n)})
+		text, line := strings.CutSuffix(string(h), "\n")
+		padding := len(text) - len(strings.TrimRight(text, " "))
+		if len(h)%64 != 0 || !line || padding > 63 {
+			t.Errorf("of %d dimensions %d bytes, %d of them blanks", n, len(h), padding)
+		}
+		ends[padding] = true
+	}
+	if len(ends) < 60 {
+		t.Errorf("headers have only %d numbers of blanks", len(ends))
+	}
+	if data := encode(t, New("x", make([]uint64, 1<<12), 1<<12)); len(data) > 1<<10 {
+		t.Errorf("an archive of 32 KiB of zeros has %d bytes", len(data))
+	}
+}
+
 // names lists what a folder holds.
 func names(t *testing.T, dir string) []string {
 	t.Helper()
@@ -735,6 +760,7 @@ func TestLimits(t *testing.T) {
 	}{
 		{"|u1", []int{MaxArray}, true}, {"|u1", []int{MaxArray, 1}, true},
 		{"|u1", []int{MaxArray + 1}, false}, {"|u1", []int{0, MaxArray + 1}, false},
+		{"|u1", []int{80581, 13325}, false}, {"|u1", []int{80581, 13325, 0}, false}, // 1 more
 		{"<f8", []int{MaxArray / 8}, true}, {"<f8", []int{MaxArray/8 + 1}, false},
 		{"<f8", []int{MaxArray/8 + 1, 0}, false},
 		{"|S65535", []int{1}, true}, {"|S65536", []int{1}, false}, {"|S1", []int{1}, true},
@@ -746,7 +772,8 @@ func TestLimits(t *testing.T) {
 	}
 	w := &Writer{names: map[string]bool{}, total: MaxArchive - 8}
 	for i, want := range []error{nil, nil, errArchive} {
-		if err := w.check(New(fmt.Sprint(i), make([]uint8, 4), 4)); err != want {
+		size := 4 - 3*(i/2) // the last is of one byte
+		if err := w.check(New(fmt.Sprint(i), make([]uint8, size), size)); err != want {
 			t.Errorf("array %d of what room is left: %v, want %v", i, err, want)
 		}
 	}
