@@ -60,8 +60,11 @@ func TestColumnPython(t *testing.T) {
 			t.Errorf("Append(%q) is %v, %v, and by itself %v, %v", text, got, ok, x, is)
 		}
 	}
-	if x, ok := c.Append("0x1"); ok {
+	if x, ok := c.Append("0x1"); ok || x != 0 {
 		t.Errorf("what is no number is taken for %v", x)
+	}
+	if n := len(c.Float64s()); n != len(texts) || n == 0 {
+		t.Errorf("of %d texts there are %d numbers", len(texts), n)
 	}
 	for i, got := range c.Float64s() {
 		if math.Float64bits(got) != bits[i] {

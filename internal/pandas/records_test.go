@@ -3,11 +3,13 @@ package pandas
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"reflect"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -61,5 +63,42 @@ func TestRecords(t *testing.T) {
 	}
 	if len(cases) < 250 || refused < 50 || odd < 9 {
 		t.Errorf("of %d texts %d are refused, and %d odd", len(cases), refused, odd)
+	}
+}
+
+// TestPlaces: each field begins where a person who counts lines and bytes finds it, also behind
+// blank lines and lines between quotes; of a record that is refused the last one is told.
+func TestPlaces(t *testing.T) {
+	for _, c := range []struct {
+		text, want string
+		end        error
+	}{
+		{"a,bc,d", "1:1 a, 1:3 bc, 1:6 d", io.EOF},
+		{"a,b\nc,,d\n", "1:1 a, 1:3 b, 2:1 c, 2:3 , 2:4 d", io.EOF},
+		{"a\r\nb\rc\n,d", "1:1 a, 2:1 b, 3:1 c, 4:1 , 4:2 d", io.EOF},
+		{"\n  \t\n\na, b", "4:1 a, 4:3  b", io.EOF},
+		{"a\n \r\n\nb", "1:1 a, 4:1 b", io.EOF},
+		{`"x,y",z`, "1:1 x,y, 1:7 z", io.EOF},
+		{`"x""y"u,z,""`, `1:1 x"yu, 1:9 z, 1:11 `, io.EOF},
+		{"\"x\ny\",z\nu", "1:1 x\ny, 2:4 z, 3:1 u", io.EOF},
+		{"a,\"\nb\",c\nd", "1:1 a, 1:3 \nb, 2:4 c, 3:1 d", io.EOF},
+		{"\"\n\n\",a\nb,c", "1:1 \n\n, 3:3 a, 4:1 b, 4:3 c", io.EOF},
+		{"a,b\nc,\"d\ne", "1:1 a, 1:3 b, 2:1 c, 2:3 \"d\ne", ErrQuote},
+		{"a,b\n\r,c", "1:1 a, 1:3 b, 3:1 ", ErrBlank},
+	} {
+		var got []string
+		r := NewRecords(c.text)
+		var end error
+		for end == nil {
+			var fields []string
+			fields, end = r.Next()
+			for i, field := range fields {
+				line, column := r.Place(i)
+				got = append(got, fmt.Sprintf("%d:%d %s", line, column, field))
+			}
+		}
+		if text := strings.Join(got, ", "); text != c.want || end != c.end {
+			t.Errorf("%q has the fields %q, %v; want %q, %v", c.text, text, end, c.want, c.end)
+		}
 	}
 }
