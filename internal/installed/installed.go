@@ -214,7 +214,7 @@ func (f *Found) Complete() bool {
 			return false
 		}
 	}
-	return len(f.Answers) > 0
+	return len(f.Answers) == len(strings.Split(f.Profile.String(), "-"))
 }
 
 // Known reports whether all that was asked was answered in a form that the profile has.

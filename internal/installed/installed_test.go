@@ -163,6 +163,9 @@ func TestUnanswered(t *testing.T) {
 			t.Errorf("%d answers, warnings %q, want %d, %q; %s, want %s", len(f.Answers), got,
 				c.answers, c.warnings, f.Source(), c.source)
 		}
+		if f.Complete() {
+			t.Errorf("%d answers are complete, %v", c.answers, c.failed)
+		}
 	}
 	right := judge("py", replies(t), nil)
 	for want, f := range map[bool]*Found{true: right, false: {}} {
