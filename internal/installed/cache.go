@@ -53,7 +53,7 @@ func keyAmong(profiles []lockstep.Profile, python string) key {
 		stampOf(real),
 		stampOf(filepath.Join(filepath.Dir(filepath.Dir(python)), "pyvenv.cfg")),
 	)
-	fmt.Fprintln(h, runtime.GOOS, runtime.GOARCH, processor(), fmt.Sprintf("%+v", cpu.X86))
+	fmt.Fprintln(h, runtime.GOOS, runtime.GOARCH, features(), fmt.Sprintf("%+v", cpu.X86))
 	for _, name := range environment {
 		fmt.Fprintf(h, "%s=%q\n", name, os.Getenv(name))
 	}

@@ -7,17 +7,22 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"lockstep/internal/defaults"
 	"lockstep/internal/fingerprint"
+	"lockstep/internal/simtest"
 	"lockstep/reference"
 )
 
@@ -73,7 +78,16 @@ func TestAnswers(t *testing.T) {
 	t.Setenv("TMPDIR", temporary)
 	r := replies(t, "expC")
 	python := fakePython(t, strings.Join(r.lines(t, watched), ""), "exit 0")
+	folder := filepath.Join(os.Getenv("XDG_CACHE_HOME"), "lockstep", profiles)
+	killed, old := filepath.Join(folder, ".tmp-0123456789abcdef"), time.Now().Add(-2*time.Hour)
+	if err := errors.Join(os.MkdirAll(folder, 0o700), os.WriteFile(killed, nil, 0o600),
+		os.Chtimes(killed, old, old)); err != nil { // by who wrote there
+		t.Fatal(err)
+	}
 	f := Find(t.Context(), python)
+	if _, err := os.Stat(killed); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what a killed process left is still there: %v", err)
+	}
 	if !f.whole() || !f.Complete() || !f.Known() || f.Python != python || f.Version != r.Python ||
 		!maps.Equal(f.Packages, r.Packages) {
 		t.Errorf("%+v, warnings %q", f, f.Warnings())
@@ -136,6 +150,10 @@ func TestFingerprint(t *testing.T) {
 	if err := json.Unmarshal(data, &file); err != nil {
 		t.Fatal(err)
 	}
+	if system := runtime.GOOS + "/" + runtime.GOARCH; file.System != system ||
+		!bytes.HasPrefix(data, []byte("{\n \"what\": \"answers of a Python's NumPy, pandas")) {
+		t.Errorf("of %s, want %s: %.80q", file.System, system, data)
+	}
 	probes, err := fingerprint.Probes()
 	if err != nil || len(file.Probes) != len(probes) || file.Found.Profile != found.Profile {
 		t.Fatalf("%d probes, profile %s; want %d, %s; %v", len(file.Probes), file.Found.Profile,
@@ -145,7 +163,7 @@ func TestFingerprint(t *testing.T) {
 		form := slices.IndexFunc(p.Forms, func(f formReport) bool {
 			return f.Word == p.Judged.Form
 		})
-		if p.Name != probes[k].Name || form < 0 ||
+		if p.Name != probes[k].Name || p.What != probes[k].What || form < 0 ||
 			!bytes.Equal(p.Answer, r.Replies[p.Name].Bits) ||
 			!bytes.Equal(p.Answer, p.Forms[form].Bits) || len(p.Forms) != len(probes[k].Forms) {
 			t.Errorf("probe %d: %s, judged %+v, %d forms", k, p.Name, p.Judged, len(p.Forms))
@@ -182,6 +200,8 @@ func TestFewAnswers(t *testing.T) {
 		{"fails without a word", "", "exit 3", "exit status 3", ""},
 		{"fails after all", strings.Join(lines, ""), "echo a word >&2; exit 3",
 			`exit status 3: "a word"`, ""},
+		{"fails with a letter", "", "echo a word >&2; echo x >&2; exit 3",
+			`exit status 3: "x"`, ""},
 		{"three answers", strings.Join(answers[:3], ""), "exit 0",
 			"only 3 of its answers can be read", ""},
 		{"four answers", strings.Join(answers[:4], ""), "exit 0", "",
@@ -191,6 +211,8 @@ func TestFewAnswers(t *testing.T) {
 		{"as much as may be printed", "", "head -c 16777216 /dev/zero; exit 3", "exit status 3",
 			""},
 		{"more than may be printed", "x", "head -c 16777216 /dev/zero; exit 3",
+			"it printed more than 16777216 bytes", ""},
+		{"more than may be logged", "", "head -c 16777217 /dev/zero >&2; exit 3",
 			"it printed more than 16777216 bytes", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -242,6 +264,7 @@ func TestInterpreter(t *testing.T) {
 		if isScript(path) != want {
 			t.Errorf("%q is a script: %v", text, !want)
 		}
+		simtest.Closed(t, path)
 	}
 	if isScript(filepath.Join(t.TempDir(), "none")) {
 		t.Error("what is not there is a script")

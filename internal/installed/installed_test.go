@@ -75,13 +75,18 @@ func TestJudge(t *testing.T) {
 		"csvexact":   4,
 	} {
 		want, _ := fingerprint.Replace(pins, k, word)
-		f := judge("py", replies(t, word), nil)
+		r := replies(t, word)
+		f := judge("py", r, nil)
 		if f.Profile != want || !f.Known() || !f.Complete() || !f.whole() || f.Rollout.Equal != 10 {
 			t.Errorf("%s: %+v, warnings %q", word, f, f.Warnings())
 		}
 		const source = "as py answered (Python 3.99.0, numpy 9.1, pandas 9.2, onnxruntime 9.3)"
 		if got := f.Source(); got != source {
 			t.Errorf("%s: %s, want %s", word, got, source)
+		}
+		bits := fmt.Sprintf("%x", sha256.Sum256(slices.Concat(r.Logits, r.Lataccel)))[:16]
+		if want := (RolloutVerdict{Steps: 10, Equal: 10, Bits: bits}); f.Rollout != want {
+			t.Errorf("%s: the rollout is judged %+v, want %+v", word, f.Rollout, want)
 		}
 	}
 	for word, c := range map[string]struct{ probe, version string }{
@@ -140,6 +145,12 @@ func TestUnanswered(t *testing.T) {
 	delete(r.Replies, "rollout")
 	exp := strings.Split(reference.HostProfile().String(), "-")[2]
 	const rollout = "py: probe rollout could not be answered: the process ended before it answered"
+	broke := replies(t)
+	broke.Replies["rollout"] = Reply{Error: "it broke"}
+	probes, err := fingerprint.Probes()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		r        *Replies
 		failed   error
@@ -151,6 +162,7 @@ func TestUnanswered(t *testing.T) {
 			exp + " is assumed\n" + rollout, "as py answered ("},
 		{r, errors.New("no"), 4, rollout, "as py answered ("},
 		{&Replies{}, errors.New("no"), 0, "", ", since py: no"},
+		{broke, nil, 5, "py: probe rollout could not be answered: it broke", "as py answered ("},
 		{&Replies{Replies: map[string]Reply{
 			"layer_norm": {Missing: true}, "softmax": {Missing: true}, "exp": {Missing: true},
 			"sin": {Missing: true}, "csv": {Missing: true}, "rollout": {Missing: true},
@@ -163,8 +175,17 @@ func TestUnanswered(t *testing.T) {
 			t.Errorf("%d answers, warnings %q, want %d, %q; %s, want %s", len(f.Answers), got,
 				c.answers, c.warnings, f.Source(), c.source)
 		}
-		if f.Complete() {
-			t.Errorf("%d answers are complete, %v", c.answers, c.failed)
+		if f.Complete() != (c.r == broke) {
+			t.Errorf("%d answers are complete: %v, %v", c.answers, f.Complete(), c.failed)
+		}
+		for _, a := range f.Answers {
+			if p := probes[index(a.Probe)]; a.Rows != len(p.Rows) {
+				t.Errorf("probe %s is said to have %d rows, of %d", a.Probe, a.Rows, len(p.Rows))
+			}
+		}
+		if reply, ok := c.r.Replies["rollout"]; f.Rollout.Missing != reply.Missing ||
+			ok && f.Rollout.Error != reply.Error {
+			t.Errorf("the rollout is judged %+v of %+v", f.Rollout, reply)
 		}
 	}
 	right := judge("py", replies(t), nil)
@@ -222,8 +243,12 @@ func TestARM(t *testing.T) {
 	).String(); !strings.HasPrefix(got, want) {
 		t.Errorf("nobody answered: %q, want %q…", got, want)
 	}
-	if p, _, err := Choose(t.Context(), Pins, ""); err != nil || p.String() != profile {
-		t.Errorf("pins: %s, %v, want %s", p, err, profile)
+	for _, name := range []string{Pins, Host} {
+		t.Setenv(Variable, "")
+		p, _, err := Choose(t.Context(), name, "/nowhere/python")
+		if err != nil || p.String() != profile {
+			t.Errorf("%s: %s, %v, want %s", name, p, err, profile)
+		}
 	}
 }
 
@@ -256,6 +281,7 @@ func TestNewerCPU(t *testing.T) {
 	defer func() { features = processor }()
 	for words, want := range map[string]string{
 		"fp asimd sve sme sme2 i8mm": ", a CPU with sve sme sme2 i8mm): ",
+		"fp asimd bf16":              ", a CPU with bf16): ",
 		"fp asimd asimddp":           "onnxruntime 9.3): ",
 	} {
 		features = func() string { return "Features : " + words + "\nCPU part : 0xd4f\n" }
@@ -279,6 +305,27 @@ func TestNewerCPU(t *testing.T) {
 				t.Errorf("%s: %q, want %s…%s", words, text, name, want)
 			}
 		}
+	}
+}
+
+// TestProcessor: of the CPU those lines are told that Linux has of the first one.
+func TestProcessor(t *testing.T) {
+	info, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		t.Skip("no /proc/cpuinfo here")
+	}
+	first, _, _ := strings.Cut(string(info), "\n\n")
+	got := processor()
+	seen := map[string]int{}
+	for line := range strings.Lines(got) {
+		name, _, _ := strings.Cut(line, ":")
+		seen[strings.TrimSpace(name)]++
+		if !strings.Contains(first+"\n", line) {
+			t.Errorf("%q is not said of the first CPU", line)
+		}
+	}
+	if seen["flags"]+seen["Features"] != 1 || seen["processor"] > 0 {
+		t.Errorf("the CPU is %q", got)
 	}
 }
 
@@ -358,6 +405,7 @@ func TestBroken(t *testing.T) {
 			"echo lockstep-answer", "does not say which Python it runs", time.Minute,
 		},
 		"prints for ever":  {"exec yes", "printed more than", time.Minute},
+		"logs for ever":    {"exec yes >&2", "printed more than", time.Minute},
 		"names no program": {"echo lockstep-answer /nowhere/python", "no such file", time.Minute},
 		"names another":    {"echo lockstep-answer /bin/cat", "cat", time.Minute},
 	} {
@@ -557,6 +605,9 @@ func TestRecord(t *testing.T) {
 	// The oldest file there can be is another than none.
 	path := filepath.Join(there, "old")
 	none := stampOf(path)
+	if want := (stamp{path, -1, 0}); none != want {
+		t.Errorf("the stamp of nothing is %+v, want %+v", none, want)
+	}
 	if err := errors.Join(os.WriteFile(path, nil, 0o600),
 		os.Chtimes(path, time.Unix(0, 1), time.Unix(0, 1))); err != nil {
 		t.Fatal(err)
@@ -658,6 +709,9 @@ func TestKeyed(t *testing.T) {
 		}
 		changed(what)
 	}
+	features = func() string { return "model name : another" }
+	defer func() { features = processor }()
+	changed("another CPU")
 	other := filepath.Join(dir, "python3.12")
 	stamp := time.Unix(1e9, 0)
 	if err := errors.Join(file(other, "ab")(), os.Chtimes(other, stamp, stamp),
