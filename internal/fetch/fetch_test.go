@@ -231,6 +231,7 @@ func targetInTheWay(t *testing.T, archive []byte) {
 			t.Errorf("%q was extracted, %v", got, err)
 		}
 	}
+	simtest.Closed(t, blocked)
 	there := filepath.Join(blocked, "of-content")
 	simtest.Refused(t, "a file that is there", Extract(path, "a", there), "exists")
 	if got, err := os.ReadFile(there); err != nil || string(got) != "content" {

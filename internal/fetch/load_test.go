@@ -7,16 +7,21 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"lockstep/internal/assets"
+	"lockstep/internal/model"
 	"lockstep/internal/simtest"
 )
 
@@ -100,6 +105,96 @@ func TestLimit(t *testing.T) {
 			}
 		}
 	}
+	for more, good := range map[int]bool{1: true, 2: false} { // than all but one of 8 GiB
+		const have = 8<<30 - 1
+		to := filepath.Join(t.TempDir(), "file")
+		if err := errors.Join(os.WriteFile(to, nil, 0o600), os.Truncate(to, have)); err != nil {
+			t.Skipf("no sparse files of %d bytes here: %v", have, err)
+		}
+		s, at := server(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-", have))
+			w.WriteHeader(http.StatusPartialContent)
+			w.Write(make([]byte, more))
+		}))
+		var told int64
+		s.Progress = func(done, _ int64) { told = done }
+		_, err := s.Load(t.Context(), at, to)
+		want := fmt.Sprintf("%s: more than the 8589934592 bytes that it may have: not used", at)
+		if (err == nil) != good || err != nil && err.Error() != want || told != have+int64(more) {
+			t.Errorf("%d and %d bytes: told %d, %v", have, more, told, err)
+		}
+	}
+}
+
+// slow are a server's answers, of which each part takes a while.
+type slow struct {
+	parts       int
+	first, each time.Duration
+}
+
+func (s slow) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := wait(r.Context(), s.first); err != nil {
+		return nil, err
+	}
+	body, w := io.Pipe()
+	go func() {
+		for range s.parts {
+			if err := wait(r.Context(), s.each); err != nil {
+				w.CloseWithError(err)
+				return
+			}
+			w.Write([]byte("part"))
+		}
+		w.Close()
+	}()
+	return &http.Response{
+		StatusCode: http.StatusOK, Body: body, ContentLength: -1, Request: r,
+	}, nil
+}
+
+// wait is as long as it is said, or until nobody waits any more.
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// TestSlow: a download may take any time as long as something comes, and ends once nothing does,
+// be it before the first byte or behind it; who ends it hears what was ended.
+func TestSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const at = "http://example.org/file"
+		const stalled = at + ": nothing came for 1m0s; the same command goes on where it stopped"
+		for _, c := range []struct {
+			server slow
+			end    time.Duration // when nobody waits any more
+			want   string
+		}{
+			{slow{9, 5 * time.Second, 50 * time.Second}, time.Hour, "<nil>"},
+			{slow{9, 70 * time.Second, time.Second}, time.Hour, stalled},
+			{slow{9, time.Second, 70 * time.Second}, time.Hour, stalled},
+			{slow{9, 50 * time.Second, 50 * time.Second}, 10 * time.Second,
+				`Get "` + at + `": context canceled`},
+			{slow{9, time.Second, 50 * time.Second}, 10 * time.Second,
+				at + ": context canceled; the same command goes on where it stopped"},
+		} {
+			to := filepath.Join(t.TempDir(), "file")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(c.end, func() { cancel(fmt.Errorf("enough: %w", context.Canceled)) })
+			s := Default(nil)
+			s.Client.Transport = c.server
+			_, err := s.Load(ctx, at, to)
+			if text := fmt.Sprint(err); text != c.want {
+				t.Errorf("%+v, ended after %v: %s, want %s", c.server, c.end, text, c.want)
+			}
+			simtest.Closed(t, filepath.Dir(to))
+			cancel(nil)
+			synctest.Wait()
+		}
+	})
 }
 
 // TestNothing: a download of which nothing came leaves no file, and one of which something was
@@ -198,6 +293,12 @@ func TestRoom(t *testing.T) {
 	}))
 	_, err := s.Load(t.Context(), at, filepath.Join(dir, "huge"))
 	simtest.Refused(t, "a file of 2^60 bytes", err, fmt.Sprint(huge>>20, " MB are needed"))
+	_, tail, _ := strings.Cut(fmt.Sprint(err), "are needed, and ")
+	var told uint64
+	if _, err := fmt.Sscanf(tail, "%d MB free", &told); err != nil ||
+		told < free>>20-free>>22 || told > free>>20+free>>22 { // others may use it, too
+		t.Errorf("%q, of %d bytes that are free: %v", tail, free, err)
+	}
 	for size, good := range map[int64]bool{
 		-1: true, 0: true, 1: true, int64(free / 2): true, int64(free)*2 + 1<<30: false,
 	} {
@@ -336,7 +437,9 @@ func TestOtherNetwork(t *testing.T) {
 			w.Header().Set("X-Linked-Etag", tag)
 			w.Write(other)
 		}))
-		simtest.Refused(t, "tag "+tag, err, "is not the challenge's network")
+		simtest.Refused(t, "tag "+tag, err, fmt.Sprintf("model is not the challenge's network: "+
+			"%s: SHA-256 %s, want %s as the challenge's network has: run the same command again",
+			filepath.Join(out, assets.Model+".part"), sum(other), model.OfficialSHA256))
 		if left := leftBehind(out); len(left) != 0 {
 			t.Errorf("tag %q: left behind: %v", tag, left)
 		}
@@ -350,11 +453,16 @@ func TestShorter(t *testing.T) {
 	if err := os.WriteFile(to, []byte("an older file, which was longer"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, url := server(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	_, url := server(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Write([]byte("new"))
 	}))
+	var told [][2]int64
+	s := Default(func(done, total int64) { told = append(told, [2]int64{done, total}) })
 	if _, err := s.Load(t.Context(), url, to); err != nil {
 		t.Fatal(err)
+	}
+	if !slices.Equal(told, [][2]int64{{3, 3}}) {
+		t.Errorf("told %d", told)
 	}
 	if got, err := os.ReadFile(to); err != nil || string(got) != "new" {
 		t.Errorf("loaded is %q, %v", got, err)
@@ -426,6 +534,7 @@ func TestUnpack(t *testing.T) {
 		if err := unpack(t.Context(), archive, target, nil); (err == nil) != good {
 			t.Errorf("unpacked where nothing is, %v: %v", good, err)
 		}
+		simtest.Closed(t, dir)
 		entries, err := os.ReadDir(target)
 		if err != nil || len(entries) != 2 || entries[0].Name() != "0.csv" ||
 			entries[1].Name() != "1.csv" {
