@@ -138,6 +138,7 @@ func (s *Server) load(ctx context.Context, from, to string) (of Revision, err er
 		return of, cmp.Or(stalled(ctx), err)
 	}
 	defer response.Body.Close()
+	idle.Reset(s.Idle) // its head has come
 	of = originOf(response)
 	switch response.StatusCode {
 	case http.StatusOK: // from the start, whatever was asked for

@@ -173,7 +173,7 @@ func TestSlow(t *testing.T) {
 			end    time.Duration // when nobody waits any more
 			want   string
 		}{
-			{slow{9, 5 * time.Second, 50 * time.Second}, time.Hour, "<nil>"},
+			{slow{9, 50 * time.Second, 50 * time.Second}, time.Hour, "<nil>"},
 			{slow{9, 70 * time.Second, time.Second}, time.Hour, stalled},
 			{slow{9, time.Second, 70 * time.Second}, time.Hour, stalled},
 			{slow{9, 50 * time.Second, 50 * time.Second}, 10 * time.Second,
