@@ -435,7 +435,7 @@ func TestWorkers(t *testing.T) {
 			select {
 			case <-met:
 				time.Sleep(time.Millisecond) // in which one too many comes
-			case <-time.After(time.Minute):
+			case <-time.After(10 * time.Second):
 				t.Errorf("%d workers: %d at a time, want %d", workers, now, want)
 			}
 		})
