@@ -151,6 +151,7 @@ func TestFingerprint(t *testing.T) {
 		t.Fatal(err)
 	}
 	if system := runtime.GOOS + "/" + runtime.GOARCH; file.System != system ||
+		!bytes.HasSuffix(data, []byte("\n}\n")) ||
 		!bytes.HasPrefix(data, []byte("{\n \"what\": \"answers of a Python's NumPy, pandas")) {
 		t.Errorf("of %s, want %s: %.80q", file.System, system, data)
 	}
