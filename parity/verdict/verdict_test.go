@@ -260,6 +260,8 @@ func TestExtent(t *testing.T) {
 			Compared: map[string]int{"a": 2}, Lacking: map[string]int{"a": 1}, Past: 1},
 			"1 of 1 rollouts equal, 7 steps, not compared: 1 of a, 1 steps past the end not " +
 				"compared", ""},
+		{&parity.Report{Exact: true, Rollouts: rollouts[:2]},
+			"1 of 2 rollouts equal, 0 steps, 1 end with an error on both sides: it broke", ""},
 		{&parity.Report{
 			Rollouts: rollouts, Steps: 9, Flips: parity.FlipCounts{Explained: 2},
 			Tolerated: []parity.Tolerance{{Stage: "logits", Steps: 4,
@@ -412,6 +414,12 @@ func TestJUnit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A level is a blank in either file.
+	text, err := os.ReadFile(filepath.Join(dir, verdict.JSONName))
+	if err != nil || !strings.HasPrefix(string(text), "{\n \"") ||
+		!strings.Contains(string(text), "\n  \"base\": \"base\",\n") {
+		t.Errorf("%v: %s", err, text)
+	}
 	want, err := os.ReadFile(filepath.Join("testdata", "junit.xml"))
 	if err != nil {
 		t.Fatal(err)
@@ -469,9 +477,59 @@ func TestSkips(t *testing.T) {
 	if err := c.WriteText(&b); err != nil || !strings.Contains(b.String(), "and 1 more") {
 		t.Errorf("%v: %s", err, b.String())
 	}
-	score := verdict.Score{Mutants: make([]verdict.Mutant, 5), Known: 2, Commit: "abc"}
-	const origin = "3 rows are of the last run, 2 of earlier ones of the same sources, at abc."
-	if got := score.Origin(); got != origin {
-		t.Errorf("%s, want %s", got, origin)
+}
+
+// TestTable: in a terminal a fault is a line of aligned columns, in its own letters, whether it was
+// tried or not; the sums, and what the rows are of, are told of a single one, too.
+func TestTable(t *testing.T) {
+	right := verdict.Mutant{Name: "a", Title: "A.", Engine: "reference", Caught: true, Right: true,
+		Stage: "cdf", Named: "cdf", Rollouts: 3, Steps: 40}
+	wrong, untried := right, right
+	wrong.Named, wrong.Right = "<probs>", false
+	untried.Name, untried.Error, untried.Caught, untried.Right = "b&c", "no such text", false, false
+	for _, c := range []struct {
+		score verdict.Score
+		want  string
+	}{
+		{verdict.Score{Mutants: []verdict.Mutant{right}}, `
+fault  engine     caught  stage  named  rollouts  steps
+a      reference  yes     cdf    cdf    3         40
+
+Run without a fault: reference, batched.
+
+All 1 rows are of one run, at no known commit.
+
+1 of 1 faults caught; the stage named rightly for 1 (100.0 %); no alarm in 2 runs without a fault.
+`},
+		{verdict.Score{Mutants: []verdict.Mutant{wrong, untried}, Known: 1, Commit: "abc"}, `
+fault  engine     caught     stage  named      rollouts  steps
+a      reference  yes        cdf    ✗ <probs>  3         40
+b&c    reference  not tried  cdf    cdf        3         40
+
+Run without a fault: reference, batched.
+
+1 rows are of the last run, 1 of earlier ones of the same sources, at abc.
+
+1 of 2 faults caught; the stage named rightly for 0 (0.0 %); no alarm in 2 runs without a fault.
+`},
+	} {
+		c.score.Clean = []string{"reference", "batched"}
+		var text strings.Builder
+		err := c.score.WriteTable(&text, false)
+		if d := cmp.Diff(c.want[1:], text.String()); err != nil || d != "" {
+			t.Errorf("%v, -want +got:\n%s", err, d)
+		}
+	}
+}
+
+// TestChangeText: what differs is shown as far as people read it, and how much more there is.
+func TestChangeText(t *testing.T) {
+	for files, more := range map[int]string{0: "", 20: "", 21: "      and 1 more\n"} {
+		want := "it does\n" + strings.Repeat("      a.go\n", min(files, 20)) + more
+		c := verdict.Change{Why: "it does", Files: slices.Repeat([]string{"a.go"}, files)}
+		var text strings.Builder
+		if err := c.WriteText(&text); err != nil || text.String() != want {
+			t.Errorf("%d files: %v, %q, want %q", files, err, text.String(), want)
+		}
 	}
 }
