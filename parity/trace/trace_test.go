@@ -265,12 +265,15 @@ func read(data []byte) error {
 }
 
 // shortened is a file that says where it ends, in an error of its own.
-type shortened []byte
+type shortened struct {
+	data []byte
+	end  error
+}
 
 func (s shortened) ReadAt(b []byte, offset int64) (int, error) {
-	n := copy(b, s[min(int(offset), len(s)):])
+	n := copy(b, s.data[min(int(offset), len(s.data)):])
 	if n < len(b) {
-		return n, fmt.Errorf("byte %d: %w", len(s), io.ErrUnexpectedEOF)
+		return n, fmt.Errorf("byte %d: %w", len(s.data), s.end)
 	}
 	return n, nil
 }
@@ -292,9 +295,11 @@ func TestCut(t *testing.T) {
 		if n%16 != 0 {
 			continue
 		}
-		_, own := NewFile(shortened(data[:n]), "a.trace")
-		if own == nil || own.Error() != err.Error() {
-			t.Errorf("%d of %d bytes, told by the file: %v, want %v", n, len(data), own, err)
+		for _, end := range []error{io.EOF, io.ErrUnexpectedEOF} {
+			_, own := NewFile(shortened{data[:n], end}, "a.trace")
+			if own == nil || own.Error() != err.Error() {
+				t.Errorf("%d of %d bytes, told by the file: %v, want %v", n, len(data), own, err)
+			}
 		}
 	}
 	if err := read(append(bytes.Clone(data), 0)); err == nil ||
@@ -566,6 +571,14 @@ func TestWriterErrors(t *testing.T) {
 			w.Begin(Rollout{Key: []string{"a"}}).End(nil, nil)
 			return nil
 		}, "a: a key of 1 words, want [start policy]"},
+		"another word when it is read": {func(w *Writer) error {
+			w.Begin(Rollout{Key: []string{"a\xff", "pid"}}).End(nil, nil)
+			return nil
+		}, `rollout "a\xff" is no UTF-8, and would be read as another: rename it`},
+		"another last word": {func(w *Writer) error {
+			w.Begin(Rollout{Key: []string{"a", "\xffpid"}}).End(nil, nil)
+			return nil
+		}, `rollout "\xffpid" is no UTF-8, and would be read as another: rename it`},
 		"order": {func(w *Writer) error {
 			o := w.Begin(good[0].about)
 			o.Observe(step(21, everything, random))
