@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -50,12 +51,23 @@ type (
 )
 
 // A mutant is a simulator with a fault, the check that must find it, and what that
-// must say.
+// must say, in each of some lines.
 type mutant struct {
 	name  string
 	make  func(w *wrapper, sim lockstep.Simulator)
 	check string
 	want  string
+}
+
+// lacks are those lines of what is wanted that are not said.
+func lacks(said, want string) string {
+	var none []string
+	for line := range strings.Lines(want) {
+		if !strings.Contains(said, strings.TrimSuffix(line, "\n")) {
+			none = append(none, line)
+		}
+	}
+	return strings.Join(none, "")
 }
 
 // results changes the results.
@@ -959,7 +971,7 @@ var mutants = []mutant{
 		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
 			return func(func(int, lockstep.Result) bool) { time.Sleep(20 * time.Second) }
 		}
-	}, "nothing", "does not end within"},
+	}, "nothing", "does not end within 50ms"},
 	{
 		"targets that the next call writes to",
 		rewritten(func(t *lockstep.Trajectory) *[]float64 { return &t.Target }),
@@ -975,6 +987,192 @@ var mutants = []mutant{
 		rewritten(func(t *lockstep.Trajectory) *[]float64 { return &t.Action }),
 		"results", "after another call: stage trajectory's action, index ",
 	},
+	{
+		"other costs where all shortcuts are taken",
+		jerky(func(_ []lockstep.Job, o lockstep.Options, _ int) bool {
+			return o.Shortcuts == lockstep.CostOnly
+		}),
+		"shortcuts",
+		"job 0, shortcuts 111 and none: stage costs, index 1 (jerk)\n" +
+			"job 1, shortcuts 111 and none: stage costs, index 1 (jerk)",
+	},
+	{
+		"other costs where only the warm-up is skipped",
+		jerky(func(_ []lockstep.Job, o lockstep.Options, _ int) bool {
+			return o.Shortcuts == lockstep.SkipWarmup
+		}),
+		"shortcuts", "job 1, shortcuts 001 and none: stage costs, index 1 (jerk)",
+	},
+	{
+		"other costs after break", left(false), "break",
+		"job 4, run again after break: stage costs, index 1 (jerk)",
+	},
+	{
+		"other costs after a panic", left(true), "break",
+		"job 4, run again after a panic in the loop: stage costs, index 1 (jerk)",
+	},
+	{
+		"other costs of the last of 70 jobs",
+		jerky(func(jobs []lockstep.Job, _ lockstep.Options, i int) bool {
+			return len(jobs) == 70 && i >= 65
+		}),
+		"batches",
+		"job 65 of 70, and alone: stage costs, index 1\njob 69 of 70, and alone: stage costs",
+	},
+	{
+		"other costs where some are not observed",
+		jerky(func(jobs []lockstep.Job, o lockstep.Options, i int) bool {
+			return i == 4 && jobs[0].Observe != nil && jobs[3].Observe == nil
+		}),
+		"observe", "job 4, where the jobs [1 3] are not observed: stage costs",
+	},
+	{
+		"a total that is no sum where calls are counted",
+		results(func(jobs []lockstep.Job, o lockstep.Options, i int,
+			r lockstep.Result) lockstep.Result {
+			if c, ok := jobs[i].Policy.(lockstep.Custom); ok && c.Name == "counted" && i == 4 {
+				r.Costs.Total++
+			}
+			return r
+		}),
+		"policies", "job 4: costs {",
+	},
+	{
+		"other costs of what a batch controller steers", jerky(watchedOnly), "policies",
+		"job 0, steered by a batch controller: stage costs, index 1 (jerk)\n" +
+			"job 5, steered by a batch controller: stage costs, index 1 (jerk)",
+	},
+	{
+		"steers one of two equal jobs without its batch controller",
+		inputs(func(ctx ctxt, jobs []lockstep.Job, _ *lockstep.Options) ctxt {
+			seen := map[*lockstep.Route]bool{}
+			for i := range jobs {
+				if watchedOnly(jobs, lockstep.Options{}, i) && seen[jobs[i].Route] {
+					jobs[i].Policy = weave
+				}
+				seen[jobs[i].Route] = true
+			}
+			return ctx
+		}),
+		"policies", "route g00002[:104] is in 1 jobs more than batch controllers were made for it",
+	},
+	{
+		"errors that name the route alone",
+		results(
+			func(jobs []lockstep.Job, _ lockstep.Options, i int,
+				r lockstep.Result) lockstep.Result {
+				if r.Err != nil && jobs[i].Route != nil {
+					r.Err = errors.New("it fails on " + jobs[i].Route.Name)
+				}
+				return r
+			},
+		),
+		"failures",
+		`the controller panics: error "it fails on g00002[:106]" does not say "step 104: panic: ` +
+			`out of fuel"`,
+	},
+	{
+		"other costs beside the third job where that fails",
+		func(w *wrapper, sim lockstep.Simulator) {
+			w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
+				return func(yield func(int, lockstep.Result) bool) {
+					all := make([]lockstep.Result, len(jobs))
+					for i, r := range sim.Simulate(ctx, jobs, opts) {
+						all[i] = r
+					}
+					for i, r := range all {
+						if i == 4 && all[2].Err != nil {
+							r.Costs.Total++
+						}
+						if !yield(i, r) {
+							return
+						}
+					}
+				}
+			}
+		},
+		"failures", "job 4 of 5 differs beside job 2, which fails: stage costs",
+	},
+	{
+		"pads a route's draws",
+		observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
+			if d := job.Route.Draws; len(d) > 0 && s.Index-lockstep.ContextLength >= len(d) {
+				s = clone(s)
+				s.Draw = 0
+			}
+			observe(s)
+		}),
+		"draws", "job 6 of 12, route g00002[:103], controller zero: step 30, stage draw, index 0",
+	},
+	{
+		"draws none for the last seed",
+		observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
+			if job.Route.Seed == math.MaxUint32 {
+				s = clone(s)
+				s.Draw = 0
+			}
+			observe(s)
+		}),
+		"draws", "job 2 of 12, route g00002[:103], controller zero: ",
+	},
+	{
+		"draws others where it is taught",
+		observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
+			if job.Teacher != nil && s.Index < lockstep.ControlStartIdx {
+				s = clone(s)
+				s.Draw = 0
+			}
+			observe(s)
+		}),
+		"draws", "job 0 of 12, route g00002[:103], controller zero: ",
+	},
+	{"a name of two words", func(w *wrapper, _ lockstep.Simulator) { w.name = "a b" }, "identity",
+		`Name is "a b", want one word that stays the same`},
+	{"a name of two lines", func(w *wrapper, _ lockstep.Simulator) { w.name = "a\nb" }, "identity",
+		`Name is "a\nb", want one word that stays the same`},
+}
+
+// jerky adds to the costs of some jobs, which stay those of lataccel and jerk.
+func jerky(
+	is func(jobs []lockstep.Job, opts lockstep.Options, i int) bool,
+) func(*wrapper, lockstep.Simulator) {
+	return results(
+		func(jobs []lockstep.Job, opts lockstep.Options, i int, r lockstep.Result) lockstep.Result {
+			if r.Err == nil && is(jobs, opts, i) {
+				r.Costs.Jerk++
+				r.Costs.Total = float64(r.Costs.Lataccel*50) + r.Costs.Jerk
+			}
+			return r
+		},
+	)
+}
+
+// left adds to the costs of the last job once a loop was left, by break or by panic.
+func left(byPanic bool) func(*wrapper, lockstep.Simulator) {
+	return func(w *wrapper, sim lockstep.Simulator) {
+		was := false
+		jerky(func(jobs []lockstep.Job, _ lockstep.Options, i int) bool {
+			return was && i == len(jobs)-1
+		})(w, sim)
+		simulate := w.simulate
+		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
+			return func(yield func(int, lockstep.Result) bool) {
+				simulate(ctx, jobs, opts)(func(i int, r lockstep.Result) bool {
+					done := false
+					defer func() { was = was || byPanic && !done }()
+					more := yield(i, r)
+					done, was = true, was || !byPanic && !more
+					return more
+				})
+			}
+		}
+	}
+}
+
+// watchedOnly is whether a job is steered by a batch controller that is watched.
+func watchedOnly(jobs []lockstep.Job, _ lockstep.Options, i int) bool {
+	b, ok := jobs[i].Policy.(*lockstep.Batch)
+	return ok && b != nil && b.Name == "watched"
 }
 
 // rewritten has each job's column be in the same array in each call.
@@ -996,22 +1194,84 @@ func rewritten(
 	}
 }
 
+// asked notes what checks ask of a simulator: for each of them jobs and calls, in words.
+type asked struct {
+	*reference.Simulator
+	mutex sync.Mutex
+	check string
+	times map[string]int
+}
+
+func (a *asked) Simulate(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.times[fmt.Sprintf("%s: %d jobs", a.check, len(jobs))]++
+	for _, j := range jobs {
+		if j.Route == nil {
+			continue
+		}
+		a.times[fmt.Sprintf("%s: %d rows by %03b, trajectory %v", a.check, j.Route.Len(),
+			opts.Shortcuts, opts.Trajectory)]++
+		a.times[fmt.Sprintf("%s: seed %d, %d draws, taught %v, %03b", a.check, j.Route.Seed,
+			len(j.Route.Draws), j.Teacher != nil, opts.Shortcuts)]++
+	}
+	return a.Simulator.Simulate(ctx, jobs, opts)
+}
+
+// asks are what has to be asked of a simulator, by check: batches about as wide as vectors are,
+// costs that end before, at and after a route does, each combination of shortcuts, plans that the
+// route ends before, and draws of seeds at both ends, too few and none.
+var asks = map[string][]string{
+	"results": {
+		"8 jobs", "101 rows by 101, trajectory true", "101 rows by 111, trajectory false",
+	},
+	"observe": {"5 jobs", "101 rows by 101, trajectory true", "101 rows by 111, trajectory false"},
+	"shortcuts": {
+		"102 rows by 000, trajectory true", "103 rows by 001, trajectory true",
+		"103 rows by 010, trajectory true", "103 rows by 011, trajectory true",
+		"103 rows by 100, trajectory true", "103 rows by 101, trajectory true",
+		"103 rows by 110, trajectory true", "102 rows by 111, trajectory true",
+	},
+	"draws": {
+		"seed 0, 0 draws, taught false, 111", "seed 4294967295, 83 draws, taught false, 111",
+		"seed 0, 10 draws, taught false, 111", "seed 4294967295, 0 draws, taught false, 111",
+	},
+	"policies": {"160 rows by 101, trajectory true", "101 rows by 111, trajectory false", "6 jobs"},
+	"batches": {
+		"1 jobs", "2 jobs", "3 jobs", "4 jobs", "7 jobs", "10 jobs", "16 jobs", "33 jobs",
+		"70 jobs",
+	},
+	"break":     {"40 jobs"},
+	"failures":  {"5 jobs", "50 rows by 101, trajectory true", "106 rows by 101, trajectory true"},
+	"cancel":    {"3 jobs"},
+	"reference": {"600 rows by 101, trajectory true", "600 rows by 000, trajectory true"},
+	"lengths": {
+		"101 rows by 111, trajectory true", "102 rows by 111, trajectory true",
+		"499 rows by 111, trajectory true", "500 rows by 111, trajectory true",
+		"501 rows by 111, trajectory true", "601 rows by 111, trajectory true",
+		"500 rows by 101, trajectory true", "501 rows by 101, trajectory true",
+		"601 rows by 101, trajectory true",
+	},
+}
+
 // TestMutants: every fault is found by the check that is named with it, which says
-// what is wrong.
+// what is wrong; and by then all was asked that has to be.
 func TestMutants(t *testing.T) {
 	t.Parallel()
 	model, _, err := defaults.Write(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	sim, err := reference.New(model, reference.HostProfile())
+	ref, err := reference.New(model, reference.HostProfile())
 	if err != nil {
 		t.Fatal(err)
 	}
+	sim := &asked{Simulator: ref, times: map[string]int{}}
 	base, err := newSuite(sim, []Option{Timeout(10 * time.Minute)})
 	if err != nil {
 		t.Fatal(err)
 	}
+	ran := 0
 	// What takes long comes last, so that what fails is soon red.
 	long := []string{"cancel", "lengths", "branches", "reference"}
 	for _, m := range slices.SortedStableFunc(slices.Values(mutants), func(a, b mutant) int {
@@ -1025,12 +1285,24 @@ func TestMutants(t *testing.T) {
 			if m.name == "never ends" {
 				s.timeout = 50 * time.Millisecond
 			}
+			sim.check = m.check
+			ran++
 			i := slices.IndexFunc(checks, func(c check) bool { return c.name == m.check })
 			errs, _ := s.perform(checks[i])
-			if said := fmt.Sprint(errors.Join(errs...)); !strings.Contains(said, m.want) {
-				t.Errorf("check %s says\n%s\nwant %q", m.check, said, m.want)
+			if said := fmt.Sprint(errors.Join(errs...)); lacks(said, m.want) != "" {
+				t.Errorf("check %s says\n%s\nwant %q", m.check, said, lacks(said, m.want))
 			}
 		})
+	}
+	if ran < len(mutants) {
+		return // -run has chosen some
+	}
+	for check, all := range asks {
+		for _, what := range all {
+			if sim.times[check+": "+what] == 0 {
+				t.Errorf("%s: of %s none", check, what)
+			}
+		}
 	}
 }
 
@@ -1068,24 +1340,53 @@ func TestLeftOut(t *testing.T) {
 		{Brief(), []string{"stepping", "branches", "lengths", "reference", "goldens"}},
 		{ContractOnly(), []string{"stepping", "branches", "reference", "goldens"}},
 	} {
-		// A simulator that does nothing passes no check that is not left out.
-		s := &suite{sim: &wrapper{simulate: func(ctxt, []lockstep.Job, lockstep.Options) sequence {
-			return func(func(int, lockstep.Result) bool) {}
-		}}, timeout: time.Second}
-		c.option(s)
+		// A simulator that does nothing passes no check that is not left out, but that nothing
+		// comes of nothing.
+		out, err := Check(&wrapper{
+			profile: reference.HostProfile,
+			simulate: func(ctxt, []lockstep.Job, lockstep.Options) sequence {
+				return func(func(int, lockstep.Result) bool) {}
+			},
+		}, c.option, Timeout(time.Second))
 		var got []string
-		for _, check := range checks {
-			if errs, note := s.perform(check); note != "" {
-				got = append(got, check.name)
-				if len(errs) > 0 {
-					t.Errorf("%s is left out, and yet fails: %v", check.name, errs)
-				}
-			}
+		for _, line := range out {
+			name, _, _ := strings.Cut(line, ": left out: ")
+			got = append(got, name)
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("left out: %v, want %v", got, c.want)
 		}
+		said := "\n" + fmt.Sprint(err)
+		for _, check := range checks {
+			fails := !slices.Contains(c.want, check.name) && check.name != "nothing"
+			if strings.Contains(said, "\n"+check.name+": ") != fails {
+				t.Errorf("check %s fails: %v, want %v", check.name, !fails, fails)
+			}
+		}
 	}
+}
+
+// TestNothingLeft: what checks write they remove again.
+func TestNothingLeft(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	s, err := newSuite(&wrapper{profile: func() lockstep.Profile {
+		return lockstep.Profile{Exp: lockstep.ExpC} // which nobody recorded
+	}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.timeout != 2*time.Minute {
+		t.Errorf("without an option a call may take %v", s.timeout)
+	}
+	if errs, note := s.perform(checks[len(checks)-1]); len(errs) > 0 || note == "" {
+		t.Errorf("recordings: %v, %q", errs, note)
+	}
+	if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
+		t.Errorf("%v, %v are left", err, left)
+	}
+	errs, _ := s.perform(check{check: func(s *suite) { s.goldenSet(&golden.Set{}) }})
+	simtest.Refused(t, "another network's", errors.Join(errs...), "of another network than that")
 }
 
 // TestNoSimulator: what is no simulator is told from one that does not conform.

@@ -13,6 +13,8 @@ import (
 
 	"lockstep"
 	"lockstep/internal/defaults"
+	"lockstep/internal/guard"
+	"lockstep/internal/simtest"
 	"lockstep/reference"
 )
 
@@ -20,6 +22,7 @@ import (
 type faulty struct {
 	lockstep.StepSimulator
 	fault stepFault
+	left  *int // how many Steppers are not closed
 }
 
 func (f faulty) Reset(
@@ -45,7 +48,8 @@ func (f faulty) Reset(
 	if err != nil {
 		return nil, err
 	}
-	stepper.Stepper = p
+	stepper.Stepper, stepper.left = p, f.left
+	*f.left++
 	return &stepper, nil
 }
 
@@ -62,6 +66,8 @@ type stepFault struct {
 	results  func(p lockstep.Stepper, all []lockstep.Result) []lockstep.Result
 	open     bool // Close does nothing
 	closing  func(error) error
+	left     *int
+	closed   bool
 }
 
 func (f *stepFault) Index() int { return f.Stepper.Index() + f.late }
@@ -70,6 +76,10 @@ func (f *stepFault) Close() error {
 	if f.open {
 		return nil
 	}
+	if !f.closed {
+		*f.left--
+	}
+	f.closed = true
 	err := f.Stepper.Close()
 	if f.closing == nil {
 		return err
@@ -216,7 +226,12 @@ var stepFaults = []struct {
 			}
 			return nil
 		}}},
-	{"restores anything", "Restore takes a snapshot of another route",
+	{"restores anything", "Restore takes a snapshot of another profile\n" +
+		"Restore takes a snapshot of another model\n" +
+		"Restore takes a snapshot with a rollout too few\n" +
+		"Restore takes a snapshot of another route\n" +
+		"Restore takes a snapshot with a lataccel too few\n" +
+		"Restore takes a snapshot without a PID's memory",
 		stepFault{restore: func(p lockstep.Stepper, ctx ctxt, s *lockstep.Snapshot) error {
 			p.Restore(ctx, s)
 			return nil
@@ -230,7 +245,11 @@ var stepFaults = []struct {
 			err := p.Step(context.WithoutCancel(ctx), commands, lataccels)
 			return cmp.Or(err, ctx.Err())
 		}}},
-	{"is never closed", "Step after Close gives no error", stepFault{open: true}},
+	{"is never closed", "Fork after Close gives no error\n" +
+		"Observe after Close gives no error\nRestore after Close gives no error\n" +
+		"Results after Close gives no error\nRoll after Close gives no error\n" +
+		"Snapshot after Close gives no error\nStep after Close gives no error",
+		stepFault{open: true}},
 	{"closes without a word", `Close says "<nil>" of controllers stuck, well and stuck`,
 		stepFault{closing: func(error) error { return nil }}},
 	{"says what does not close twice", "want that stuck, once, is out of fuel",
@@ -328,10 +347,77 @@ var stepFaults = []struct {
 		}}},
 	{"cannot close", "Close, once: no",
 		stepFault{closing: func(err error) error { return cmp.Or(err, errNo) }}},
+	{"cannot close twice", "Close, again: no", func() stepFault {
+		closed := false
+		return stepFault{closing: func(err error) error {
+			if closed {
+				return errNo
+			}
+			closed = err == nil
+			return err
+		}}
+	}()},
+	{"says that all do not close", `want that stuck, once, is out of fuel`,
+		stepFault{closing: func(err error) error {
+			if err != nil {
+				err = fmt.Errorf("%w, and neither does well", err)
+			}
+			return err
+		}}},
+	{"other costs step by step", "job 0, run step by step: stage costs, index 1 (jerk)\n" +
+		"job 3, run step by step: stage costs, index 1 (jerk)",
+		stepFault{results: func(_ lockstep.Stepper, all []lockstep.Result) []lockstep.Result {
+			for i := range all {
+				all[i].Costs.Jerk++
+				all[i].Costs.Total++
+			}
+			return all
+		}}},
+	{"other costs from a late snapshot",
+		"job 2, from a snapshot before step 102: stage costs, index 1 (jerk)",
+		changed(func(_ lockstep.Stepper, s *lockstep.Snapshot) bool { return s.Step == 102 }, 2)},
+	{"other costs from an early snapshot",
+		"job 3, from a snapshot before step 60: stage costs, index 1 (jerk)",
+		changed(func(_ lockstep.Stepper, s *lockstep.Snapshot) bool { return s.Step == 60 }, 3)},
+	{"what failed is not quite taken back",
+		"job 3, taken back to before one failed: stage costs, index 1 (jerk)",
+		changed(func(p lockstep.Stepper, s *lockstep.Snapshot) bool {
+			return p.Err(outside) != nil && s.Step == 101
+		}, 3)},
+	{"goes on otherwise after the context's end", "job 0, step 20: lataccel ", func() stepFault {
+		ended := map[lockstep.Stepper]bool{}
+		return stepFault{
+			step: func(p lockstep.Stepper, ctx ctxt, commands, lataccels []float64) error {
+				err := p.Step(ctx, commands, lataccels)
+				if ended[p] = ended[p] || ctx.Err() != nil; ended[p] {
+					lataccels[0]++
+				}
+				return err
+			},
+		}
+	}()},
 	{"cannot restore", "Restore of a snapshot",
 		stepFault{restore: func(lockstep.Stepper, ctxt, *lockstep.Snapshot) error {
 			return errNo
 		}}},
+}
+
+// changed has a job cost more once the Stepper went back to such a snapshot.
+func changed(is func(p lockstep.Stepper, s *lockstep.Snapshot) bool, job int) stepFault {
+	back := map[lockstep.Stepper]bool{}
+	return stepFault{
+		restore: func(p lockstep.Stepper, ctx ctxt, s *lockstep.Snapshot) error {
+			back[p] = is(p, s)
+			return p.Restore(ctx, s)
+		},
+		results: func(p lockstep.Stepper, all []lockstep.Result) []lockstep.Result {
+			if back[p] {
+				all[job].Costs.Jerk++
+				all[job].Costs.Total++
+			}
+			return all
+		},
+	}
 }
 
 // TestStepMutants: the check of step mode finds what is wrong with it.
@@ -352,14 +438,51 @@ func TestStepMutants(t *testing.T) {
 	stepping := check{name: "stepping", check: (*suite).stepping}
 	for _, c := range stepFaults {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
-			mutant := *s
-			mutant.sim = faulty{sim, c.fault}
+			mutant, left := *s, 0
+			mutant.sim = faulty{sim, c.fault, &left}
 			errs, note := mutant.perform(stepping)
-			if said := fmt.Sprint(errors.Join(errs...)); !strings.Contains(said, c.want) ||
-				note != "" {
-				t.Errorf("it says\n%s%s\nwant %q", said, note, c.want)
+			said := fmt.Sprint(errors.Join(errs...))
+			if lacks(said, c.want) != "" || note != "" {
+				t.Errorf("it says\n%s%s\nwant %q", said, note, lacks(said, c.want))
+			}
+			if left > 0 && c.want == "<nil>" {
+				t.Errorf("%d Steppers are not closed", left)
 			}
 		})
+	}
+}
+
+// TestCopied: a route that a check changes shares no array with that of others.
+func TestCopied(t *testing.T) {
+	r := &lockstep.Route{Name: "r", Draws: []float64{0.5}}
+	for _, column := range r.Columns() {
+		*column = []float64{1, 2}
+	}
+	c := copied(r)
+	if !reflect.DeepEqual(c, r) {
+		t.Errorf("%+v, want %+v", c, r)
+	}
+	ours, theirs := c.Columns(), r.Columns()
+	for _, column := range append(ours[:], &c.Draws) {
+		(*column)[0] = 7
+	}
+	for _, column := range append(theirs[:], &r.Draws) {
+		if (*column)[0] == 7 {
+			t.Errorf("%+v shares an array with its copy", r)
+		}
+	}
+}
+
+// TestTwoAtOnce: an observer that is called while it runs panics, and no longer when it has ended.
+func TestTwoAtOnce(t *testing.T) {
+	r, s := &rollout{}, &lockstep.Step{Index: lockstep.ContextLength}
+	r.job.Observe = func(s *lockstep.Step) { r.observe(s) }
+	simtest.Refused(t, "a call in a call", guard.Do(func() { r.observe(s) }),
+		"Observe is called for one job by two goroutines at once")
+	r.job.Observe = nil
+	s.Index++
+	if err := guard.Do(func() { r.observe(s) }); err != nil || len(r.faults) > 0 {
+		t.Errorf("after it: %v, %q", err, r.faults)
 	}
 }
 
