@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -112,10 +113,20 @@ func TestParquet(t *testing.T) {
 		t.Fatal(err)
 	}
 	columns, facts := readParquet(t, data)
-	if facts["lockstep.test.profile"] != e.Test.Profile.String() ||
-		facts["lockstep.model_SHA-256"] != "5beca7f07a3e" ||
-		facts["lockstep.command"] != "lockstep eval --data_path 'my data'" {
-		t.Errorf("metadata %v", facts)
+	want := map[string]string{
+		"lockstep.test.profile": e.Test.Profile.String(), "lockstep.test.engine": "reference",
+		"lockstep.baseline.profile": e.Baseline.Profile.String(),
+		"lockstep.baseline.engine":  "reference",
+		"lockstep.model_SHA-256":    "5beca7f07a3e",
+		"lockstep.command":          "lockstep eval --data_path 'my data'",
+	}
+	for _, f := range e.Origin.facts() {
+		if name := "lockstep." + strings.ReplaceAll(f.Name, " ", "_"); want[name] == "" {
+			want[name] = f.Value
+		}
+	}
+	if diff := cmp.Diff(want, facts); diff != "" {
+		t.Errorf("metadata %s", diff)
 	}
 	var rows []costRow
 	for i := range columns["role"] {
@@ -158,6 +169,40 @@ func TestParquetTextIsUTF8(t *testing.T) {
 	}
 }
 
+// TestThrift: a field behind a struct counts on from before it, at any depth, and integers have 64
+// bits: a column of a file beyond 4 GiB is where it is.
+func TestThrift(t *testing.T) {
+	var w thrift
+	w.int(1, i64, -1<<40)
+	w.begin(2)
+	w.int(3, i32, 4)
+	w.begin(5)
+	w.int(7, i64, 1<<40)
+	w.end()
+	w.int(8, i32, 5)
+	w.end()
+	w.string(4, "text")
+	w.end()
+	read := &thriftReader{t: t, in: w.out}
+	want := fields{
+		1: int64(-1 << 40), 4: "text",
+		2: fields{3: int64(4), 5: fields{7: int64(1 << 40)}, 8: int64(5)},
+	}
+	if got := read.structure(); !reflect.DeepEqual(got, want) || len(read.in) > 0 {
+		t.Errorf("%v, want %v", got, want)
+	}
+	const rows, offset, size = 1<<40 + 1, 1<<41 + 2, 1<<42 + 3
+	w = thrift{}
+	(&parquetColumn{name: "c"}).metadata(&w, rows, offset, size)
+	w.end()
+	got := (&thriftReader{t: t, in: w.out}).structure()[3].(fields)
+	for field, is := range map[int]int64{5: rows, 6: size, 7: size, 9: offset} {
+		if got[field] != is {
+			t.Errorf("field %d is %v, want %d", field, got[field], is)
+		}
+	}
+}
+
 // readParquet reads the files that writeParquet may write, by the format's
 // definition: the footer as any Thrift struct, then the pages it points to.
 func readParquet(t *testing.T, data []byte) (columns map[string][]any, facts map[string]string) {
@@ -183,12 +228,19 @@ func readParquet(t *testing.T, data []byte) (columns map[string][]any, facts map
 	rows := int(meta[3].(int64))
 	group := meta[4].([]any)[0].(fields)
 	columns = map[string][]any{}
-	end := 4
+	end, total := 4, int64(0)
 	for i, chunk := range group[1].([]any) {
 		c := parquetPage{t: t, element: schema[i+1].(fields), rows: rows}
 		c.name = c.element[4].(string)
+		if at := chunk.(fields)[2]; at != int64(end) {
+			t.Errorf("column %s is at %v, want %d", c.name, at, end)
+		}
+		total += chunk.(fields)[3].(fields)[7].(int64)
 		end = c.read(data, end, chunk.(fields)[3].(fields))
 		columns[c.name] = c.values()
+	}
+	if group[2] != total || group[3] != int64(rows) {
+		t.Errorf("a group of %v rows and %v bytes, want %d and %d", group[3], group[2], rows, total)
 	}
 	if end != n-8-size {
 		t.Fatalf("pages end at %d, the footer begins at %d", end, n-8-size)

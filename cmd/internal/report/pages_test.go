@@ -16,6 +16,7 @@ import (
 
 	"lockstep"
 	"lockstep/parity"
+	"lockstep/parity/schema"
 	"lockstep/parity/tinyphysics"
 	"lockstep/parity/verdict"
 )
@@ -78,7 +79,47 @@ func fixedPages(t *testing.T) map[string]func(path string) error {
 	for len(long.Report.Rollouts) < maxDrives+7 {
 		long.Report.Rollouts = append(long.Report.Rollouts, long.Report.Rollouts[0])
 	}
+	far := testEval(3) // whose test controller loses each route
+	far.Test, far.Baseline = distant(far.Baseline, 20_000_000), distant(far.Test, 10_000_000)
+	farRoute := Single{Run: distant(testRun("pid", 20, 1.25), 16_777_216), Origin: far.Origin}
+	farSearch := &SearchReport{
+		Title: "Gains", Routes: []string{"00000", "00001"},
+		Bounds: []Bound{{"floor", []float64{33_554_433.125, 16_777_217.375}}},
+		Curve: &Curves{Label: "mean total cost", X: "generation", Names: []string{"best", "mean"},
+			Values: [][]float64{
+				{33_554_439, 33_554_437.5, 33_554_434}, {33_554_441, 33_554_440, 33_554_436, 33_554_435},
+			}},
+	}
+	results := []lockstep.Result{{Costs: costs(671_088.7, 3)}, {Costs: costs(335_544.4, 1)}}
+	if err := farSearch.Add(lockstep.PID{P: 16_777_217.5}, results); err != nil {
+		t.Fatal(err)
+	}
+	farGate := testGate()
+	farGate.Seconds, farGate.Checks[1].Seconds = 33_554_433, 33_554_433.3
+	farGate.Checks[4].Mutants[0].Seconds = 33_554_435.3
+	farParity := testComparison(tinyphysics.Draw)
+	farParity.Report.Stages = append([]string{"own"}, farParity.Report.Stages...)
+	farParity.Report.Findings[0].Stage = schema.Extent
+	for _, c := range farParity.Report.Plot.Charts {
+		for _, l := range c.Lines {
+			for i := range l.Values {
+				l.Values[i] += 1 << 26
+			}
+		}
+	}
+	charts := farParity.Report.Plot.Charts
+	charts[1].Lines[0].Values = charts[1].Lines[0].Values[:110] // got is the longest, and the last
+	charts[2].Lines[0].Values[5] = parity.Float(math.NaN())
 	return map[string]func(path string) error{
+		"eval-far":    func(path string) error { return WriteEval(path, far) },
+		"rollout-far": func(path string) error { return WriteRollout(path, farRoute) },
+		"search-far":  func(path string) error { return WriteSearch(path, farSearch) },
+		"gate-far":    func(path string) error { return WriteGate(path, farGate, Origin{}) },
+		"parity-far": func(path string) error {
+			return WriteParity(path, Parity{Comparisons: []verdict.Comparison{
+				testComparison(tinyphysics.Logits), farParity,
+			}})
+		},
 		"parity-long": func(path string) error {
 			return WriteParity(path, Parity{Comparisons: []verdict.Comparison{long}})
 		},
@@ -93,6 +134,23 @@ func fixedPages(t *testing.T) map[string]func(path string) error {
 			}})
 		},
 	}
+}
+
+// distant is a run whose numbers are so far from 0 that 32 bits do not hold what they differ by.
+func distant(r Run, by float64) Run {
+	for i := range r.Routes {
+		route := &r.Routes[i]
+		route.Costs = costs(route.Costs.Lataccel+by, route.Costs.Jerk+by/8)
+		route.Floor += by
+		if t := route.Trajectory; t != nil {
+			for _, column := range [][]float64{t.Target, t.Lataccel, t.Action} {
+				for k := range column {
+					column[k] += by
+				}
+			}
+		}
+	}
+	return r
 }
 
 // TestPages: the pages of fixed inputs are what they were, every number and place in them. Where

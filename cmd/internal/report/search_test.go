@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep"
+	"lockstep/internal/search"
 )
 
 // TestSearchPage holds the report on a search to what tells its policies apart: names over
@@ -57,11 +58,31 @@ func TestSearchPage(t *testing.T) {
 	}
 }
 
+// TestNewSearch: a search's routes are all there from its beginning, each with its floor.
+func TestNewSearch(t *testing.T) {
+	var routes []*lockstep.Route
+	for _, far := range []float64{1, 2, 3} {
+		r := &lockstep.Route{Name: fmt.Sprint(far), TargetLataccel: make([]float64, 120)}
+		for i := range r.TargetLataccel {
+			r.TargetLataccel[i] = far * float64(i%2)
+		}
+		r.SteerCommand = make([]float64, 120)
+		routes = append(routes, r)
+	}
+	s := NewSearch("Gains", routes)
+	want := &SearchReport{Title: "Gains", Routes: []string{"1", "2", "3"}, Bounds: []Bound{{
+		"floor", []float64{search.Floor(routes[0]), search.Floor(routes[1]), search.Floor(routes[2])},
+	}}}
+	if d := cmp.Diff(want, s); d != "" || want.Bounds[0].Totals[0] == want.Bounds[0].Totals[2] {
+		t.Errorf("%s, floors %v", d, want.Bounds)
+	}
+}
+
 // TestSearchText: the table has a line for each route and of means, a column for each bound and
 // each policy, and below it says what each policy is.
 func TestSearchText(t *testing.T) {
 	s := &SearchReport{Routes: []string{"a", "b"}, Bounds: []Bound{
-		{"floor", []float64{0.5, 1}}, {"pid", []float64{40, 60}},
+		{"floor", []float64{0.5, 33_554_433.125}}, {"pid", []float64{40, 60}},
 	}}
 	for _, policy := range []lockstep.Policy{
 		lockstep.PID{P: 0.25}, lockstep.PIDFF{P: 0.25, I: 0.125, D: -0.5}, lockstep.PID{},
@@ -83,8 +104,8 @@ func TestSearchText(t *testing.T) {
 	}
 	short := make([]string, len(s.Columns))
 	want := []string{
-		"", "", "a 0.500 40.000 2.000 3.000 4.000", "b 1.000 60.000 8.000 24.000 40.000",
-		"mean 0.750 50.000 5.000 13.500 22.000", "geometric mean 4.000 8.485 12.649",
+		"", "", "a 0.500 40.000 2.000 3.000 4.000", "b 33554433.125 60.000 8.000 24.000 40.000",
+		"mean 16777216.812 50.000 5.000 13.500 22.000", "geometric mean 4.000 8.485 12.649",
 	}
 	for i, c := range s.Columns {
 		short[i] = c.Short()
