@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -150,15 +151,24 @@ func (f forgetful) Run(
 	})
 }
 
-// TestRepeatedShorter: a step that a repetition does not come to is not described.
+// TestRepeatedShorter: a step that a repetition does not come to, on either side, is not
+// described.
 func TestRepeatedShorter(t *testing.T) {
-	// A recording that lacks a step forces nobody, so that only descriptions repeat.
-	want, _ := recorded(t, skipping{walker{}, 2}, schema.XXH64, oneWalk)
-	got := forgetful{skipping{walker{4: {0, 1}}, 2}, new(int)}
-	r := compared(t, parity.Traced(want), parity.Live(got), oneWalk)
-	if d := r.First; d == nil || d.Stage != "reward" || d.Step != 4 || !d.Unrepeated ||
-		d.Explanation != nil {
-		t.Errorf("%+v, want step 4, stage reward, which did not show again", d)
+	f := parity.Family{Explain: func(want, got *schema.Step) *parity.Explanation {
+		return &parity.Explanation{Text: fmt.Sprint(want.Index, got.Index)}
+	}}
+	for _, shorter := range []int{0, 1} {
+		// A recording that lacks a step forces nobody, so that only descriptions repeat.
+		kept, _ := recorded(t, skipping{walker{}, 2}, schema.XXH64, oneWalk)
+		sides := [2]parity.Side{parity.Traced(kept), parity.Traced(kept)}
+		sides[shorter] = parity.Live(forgetful{skipping{walker{4: {0, 1}}, 2}, new(int)})
+		r, err := parity.Compare(t.Context(), f, sides[0], sides[1], oneWalk,
+			parity.CompareOptions{})
+		must(t, err)
+		if d := r.First; d == nil || d.Stage != "reward" || d.Step != 4 || !d.Unrepeated ||
+			d.Explanation != nil {
+			t.Errorf("%+v, want step 4, stage reward, which did not show again", d)
+		}
 	}
 }
 
@@ -374,6 +384,36 @@ func TestFollows(t *testing.T) {
 		}
 		if got := fmt.Sprint(stages); got != want {
 			t.Errorf("%+v: findings in %s, want %s", other, got, want)
+		}
+	}
+}
+
+// TestExplained: whoever explains a choice is shown what was wanted and what was got, as such,
+// whichever of the sides the other is forced onto; what explains it is entered with its place.
+func TestExplained(t *testing.T) {
+	tasks := []parity.RolloutTask{{Rollout: trace.Rollout{Key: []string{"1"}}}}
+	explained := true
+	both := func(s *schema.Step) float64 { return math.Float64frombits(s.Bits[2]) }
+	f := parity.Family{Explain: func(want, got *schema.Step) *parity.Explanation {
+		return &parity.Explanation{
+			Text: fmt.Sprint(both(want), both(got)), Explained: explained,
+		}
+	}}
+	want, got := parity.Live(follower{both: 1}), follower{soft: 1e-9, both: 2}
+	kept, _ := recorded(t, got, schema.XXH64, tasks)
+	for _, side := range []parity.Side{parity.Live(got), parity.Traced(kept)} {
+		for _, explained = range []bool{true, false} {
+			r, err := parity.Compare(t.Context(), f, want, side, tasks,
+				parity.CompareOptions{Inexact: true, Budget: parity.Budget{Flips: 1}})
+			must(t, err)
+			flips := r.Flips
+			if e := flips.Examples; len(e) != 1 || flips.Stage != "both" || e[0].Text != "1 2" ||
+				e[0].Rollout != "start 1" || e[0].Step != 0 || r.OK() != explained {
+				t.Fatalf("%+v: %v", flips, r.Err())
+			}
+			if !explained && r.First.Explanation.Text != "1 2" {
+				t.Errorf("%+v", r.First)
+			}
 		}
 	}
 }

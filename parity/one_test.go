@@ -147,6 +147,9 @@ func TestOneDifference(t *testing.T) {
 					r.Steps != rollouts*steps {
 					t.Fatalf("%s: %+v, %d equal, %d steps", what, r.Findings, r.Equal(), r.Steps)
 				}
+				if r.Plot.Rollout != d.Rollout || r.Plot.Step != step || len(r.Plot.Charts) > 0 {
+					t.Fatalf("%s: it is drawn at %+v", what, r.Plot)
+				}
 				for _, stage := range about.Stages {
 					if n := r.Compared[stage.Name]; n != rollouts*steps {
 						t.Fatalf("%s: %d values of %s were compared", what, n, stage.Name)
