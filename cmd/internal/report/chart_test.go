@@ -72,6 +72,10 @@ func TestHistogramFiner(t *testing.T) {
 		!slices.Equal(counts, []int{3, 2, 1, 0, 0, 0, 0, 0, 0, 2}) {
 		t.Errorf("%q: %v", h.Notes, counts)
 	}
+	h = newHistogram("lataccel cost", series{"a", "test", []float64{1.5}})
+	if !strings.HasPrefix(h.Notes[0], "Bins of 0.1: ") {
+		t.Errorf("of one value: %q", h.Notes)
+	}
 	h = newHistogram("lataccel cost", series{"a", "test", []float64{0.05, 0.1, 0.3, 1.25, 1.99}})
 	counts = bars(t, h.Chart, h.Chart.Lines[0])
 	want := make([]int, 20)
@@ -201,6 +205,17 @@ func TestCumulative(t *testing.T) {
 		"v-1250h" + strconv.Itoa(grid-hundred) + "v-1250H5000"
 	if c.Lines[0].Path != want {
 		t.Errorf("path %s, want %s", c.Lines[0].Path, want)
+	}
+	c = cumulativeChart(series{"a", "test", []float64{1, 1e8, 1e8}})
+	if want := "M0 5000v-1667h5000v-3333H5000"; c.Lines[0].Path != want {
+		t.Errorf("path of equal last ones %s, want %s", c.Lines[0].Path, want)
+	}
+	var ticks []string
+	for _, tick := range c.X {
+		ticks = append(ticks, tick.Text)
+	}
+	if got := strings.Join(ticks, " "); got != "1 100 10k 1M 100M" {
+		t.Errorf("of eight decades each other one is named: %s", got)
 	}
 }
 

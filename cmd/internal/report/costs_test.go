@@ -221,6 +221,9 @@ func readParquet(t *testing.T, data []byte) (columns map[string][]any, facts map
 	for _, f := range meta[5].([]any) {
 		facts[f.(fields)[1].(string)] = f.(fields)[2].(string)
 	}
+	if meta[6] != "lockstep" {
+		t.Errorf("the file is created by %v", meta[6])
+	}
 	schema := meta[2].([]any)
 	if got := schema[0].(fields)[5].(int64); int(got) != len(schema)-1 {
 		t.Fatalf("the root has %d children of %d", got, len(schema)-1)
@@ -269,6 +272,11 @@ func (p *parquetPage) read(data []byte, at int, column fields) (end int) {
 	header := r.structure()
 	p.bytes = r.in[:header[3].(int64)]
 	end = len(data) - len(r.in[len(p.bytes):])
+	// Values as they are, and which are there in runs: enumerations have 32 bits.
+	if data := header[5].(fields); data[2] != int64(0) || data[3] != int64(3) ||
+		data[4] != int64(3) {
+		p.t.Errorf("column %s: encodings %v", p.name, data)
+	}
 	if column[7].(int64) != int64(end)-column[9].(int64) ||
 		header[5].(fields)[1] != int64(p.rows) ||
 		header[2] != header[3] {

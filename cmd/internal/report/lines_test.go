@@ -105,6 +105,17 @@ func TestLinesMissing(t *testing.T) {
 	}
 }
 
+// TestNoNumber: costs that JSON has no number for are null.
+func TestNoNumber(t *testing.T) {
+	for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		text, err := json.Marshal(toJSON(lockstep.Costs{Lataccel: x, Jerk: -2, Total: x}))
+		if want := `{"lataccel_cost":null,"jerk_cost":-2,"total_cost":null}`; err != nil ||
+			string(text) != want {
+			t.Errorf("%v: %s, %v, want %s", x, text, err, want)
+		}
+	}
+}
+
 // narrow has no room before costs.
 func narrow(text string) string { return regexp.MustCompile(`: +`).ReplaceAllString(text, ": ") }
 

@@ -447,6 +447,67 @@ func TestParityOdd(t *testing.T) {
 	}
 }
 
+// TestBitPair: the bits of both values are told apart by sign, exponent and fraction, of 32 bits and
+// of 64, each run of equal ones and of others a part; there are none of what is no such pair.
+func TestBitPair(t *testing.T) {
+	text := func(parts []bitPart) (all string) {
+		for _, p := range parts {
+			if p.Differs {
+				all += "[" + p.Text + "]"
+			} else {
+				all += p.Text
+			}
+		}
+		return all
+	}
+	for _, c := range []struct{ want, got, shownWant, shownGot string }{
+		{
+			"1 (3f800000)", "-1 (bf800001)",
+			"[0] 01111111 0000000000000000000000[0]", "[1] 01111111 0000000000000000000000[1]",
+		},
+		{
+			"1 (3ff0000000000000)", "1 (3ff8000000000002)",
+			"0 01111111111 [0]" + strings.Repeat("0", 49) + "[0]0",
+			"0 01111111111 [1]" + strings.Repeat("0", 49) + "[1]0",
+		},
+		{"1 (3f800000)", "1 (3ff0000000000000)", "", ""},
+		{"1 (3f8000000)", "1 (3f8000000)", "", ""},
+		{"1 (3ff00000000000000)", "1 (3ff00000000000000)", "", ""},
+	} {
+		pair := newBitPair(c.want, c.got)
+		if pair == nil {
+			pair = &bitPair{}
+		}
+		if w, g := text(pair.Want), text(pair.Got); w != c.shownWant || g != c.shownGot {
+			t.Errorf("%s and %s: %q and %q, want %q and %q", c.want, c.got, w, g, c.shownWant,
+				c.shownGot)
+		}
+	}
+}
+
+// TestStepsAround: what is drawn lies around the step of a divergence, at both ends of a rollout
+// too, and is two steps at least; without a step, or of few, it is all.
+func TestStepsAround(t *testing.T) {
+	for _, c := range []struct {
+		step, values int
+		want         string
+	}{
+		{-1, 300, "20 to 319"}, {20, 300, "20 to 55"}, {100, 300, "75 to 135"},
+		{319, 300, "294 to 319"}, {500, 300, "318 to 319"}, {0, 300, "20 to 35"},
+		{21, 2, "20 to 21"}, {22, 3, "20 to 22"},
+	} {
+		values := make([]parity.Float, c.values)
+		p := &parity.Plot{Rollout: "r", Step: c.step, Charts: []parity.Chart{{
+			Label: "x", First: 20, Span: 1,
+			Lines: []parity.Line{{Name: "wanted", Values: values[:1]}, {Name: "got", Values: values}},
+		}}}
+		charts := newCharts(p)
+		if len(charts) != 1 || charts[0].chart.Label != "x on r, steps "+c.want {
+			t.Errorf("step %d of %d: %+v, want %s", c.step, c.values, charts, c.want)
+		}
+	}
+}
+
 func TestParityHeadlines(t *testing.T) {
 	inexact := testComparison()
 	inexact.Report.Exact, inexact.Report.Budget.Flips, inexact.Report.Flips.Explained = false, 5, 3
@@ -464,6 +525,7 @@ func TestParityHeadlines(t *testing.T) {
 		{Parity{Comparisons: []verdict.Comparison{{Differs: "costs"}}}, "The comparison differs",
 			false},
 		{Parity{Mutants: testGate().Checks[4].Mutants}, "Planted faults are found", true},
+		{Parity{Mutants: testGate().Checks[4].Mutants[:1]}, "Planted faults are found", true},
 		{Parity{Mutants: testGate().Checks[4].Mutants, Failure: errors.New("c was not caught")},
 			"Not enough faults are found", false},
 	} {

@@ -53,6 +53,14 @@ func TestSearchPage(t *testing.T) {
 			t.Errorf("the report has no %q", want)
 		}
 	}
+	for long, want := range map[string]string{
+		strings.Repeat("p", 16): strings.Repeat("p", 16),
+		strings.Repeat("p", 17): strings.Repeat("p", 12) + "…",
+	} {
+		if got := (SearchColumn{Policy: long}).Short(); got != want {
+			t.Errorf("a policy of %d letters is headed %s", len(long), got)
+		}
+	}
 	if s.Columns[0].Short() == s.Columns[1].Short() {
 		t.Errorf("both columns are headed %s", s.Columns[0].Short())
 	}
