@@ -65,7 +65,7 @@ func TestHistogramIsTrimmed(t *testing.T) {
 // TestHistogramFiner: where bins of ten tell nothing, bins are narrower.
 func TestHistogramFiner(t *testing.T) {
 	h := newHistogram(
-		"lataccel cost", series{"a", "test", []float64{0.05, 0.1, 0.3, 1.25, 1.99, 2.6, 9.9, 9.95}},
+		"lataccel cost", series{"a", "test", []float64{9.95, 9.9, 2.6, 1.99, 1.25, 0.3, 0.1, 0.05}},
 	)
 	counts := bars(t, h.Chart, h.Chart.Lines[0])
 	if !strings.HasPrefix(h.Notes[0], "Bins of 1: ") ||

@@ -291,7 +291,7 @@ func (p *evalPage) sample(r pair, test, baseline lockstep.Trajectory) drive {
 		baseline.Lataccel,
 		test.Lataccel,
 	)
-	return drive{ID: r.ID, Name: r.Name, Steps: steps, Charts: []chart{c}}
+	return drive{ID: r.ID, Name: r.Name, Charts: []chart{c}}
 }
 
 // seconds is the time of a step.

@@ -40,6 +40,9 @@ func TestLines(t *testing.T) {
 				", average lataccel_cost: 5.7, average jerk_cost: 6.1, average total_cost: 291.1\n",
 			broke},
 		{true, []string{"pid", "zero"}, [2]int{3, 3}, jsonLines, broke},
+		{true, []string{"pid"}, [2]int{2, 2}, strings.Replace(
+			jsonLines[:strings.Index(jsonLines, `{"route":"a","controller":"zero"`)],
+			`{"controller":"pid","routes"`, `{"routes"`, 1), broke},
 	} {
 		var out, failed strings.Builder
 		l := &Lines{

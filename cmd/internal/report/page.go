@@ -195,7 +195,6 @@ func (o Origin) facts(runs ...Run) []Fact {
 // drive is the plots of one route.
 type drive struct {
 	ID, Name string
-	Steps    int
 	Charts   []chart
 }
 

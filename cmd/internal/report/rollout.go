@@ -89,7 +89,7 @@ func bar(part, whole float64) string {
 func newDrive(row rolloutRow, controller string, r RouteResult) drive {
 	t := r.Trajectory
 	steps := len(t.Lataccel)
-	d := drive{ID: row.ID, Name: r.Name, Steps: steps}
+	d := drive{ID: row.ID, Name: r.Name}
 	add := func(what, unit string, from int, span float64, lines []line, columns ...[]float64) {
 		label := what + " (" + unit + ")"
 		yTicks := 3
