@@ -206,6 +206,9 @@ func TestReportErr(t *testing.T) {
 		"one has nothing": {compared(Report{Rollouts: []Verdict{
 			{Rollout: "r", Steps: 1, Equal: true}, {Rollout: "s", Equal: true},
 		}}), "s: nothing was compared"},
+		"the first has nothing": {compared(Report{Rollouts: []Verdict{
+			{Rollout: "r", Equal: true}, {Rollout: "s", Steps: 1, Equal: true},
+		}}), "r: nothing was compared"},
 		"one failed on both": {compared(Report{Rollouts: []Verdict{
 			{Rollout: "r", Steps: 1, Equal: true}, {Rollout: "s", Equal: true, Error: "no token"},
 		}}), ""},
