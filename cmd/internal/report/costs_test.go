@@ -186,7 +186,7 @@ func TestThrift(t *testing.T) {
 	read := &thriftReader{t: t, in: w.out}
 	want := fields{
 		1: int64(-1 << 40), 4: "text",
-		2: fields{3: int64(4), 5: fields{7: int64(1 << 40)}, 8: int64(5)},
+		2: fields{3: int32(4), 5: fields{7: int64(1 << 40)}, 8: int32(5)},
 	}
 	if got := read.structure(); !reflect.DeepEqual(got, want) || len(read.in) > 0 {
 		t.Errorf("%v, want %v", got, want)
@@ -225,7 +225,10 @@ func readParquet(t *testing.T, data []byte) (columns map[string][]any, facts map
 		t.Errorf("the file is created by %v", meta[6])
 	}
 	schema := meta[2].([]any)
-	if got := schema[0].(fields)[5].(int64); int(got) != len(schema)-1 {
+	if meta[1] != int32(1) {
+		t.Errorf("version %v of the format, want 1", meta[1])
+	}
+	if got := schema[0].(fields)[5].(int32); int(got) != len(schema)-1 {
 		t.Fatalf("the root has %d children of %d", got, len(schema)-1)
 	}
 	rows := int(meta[3].(int64))
@@ -263,22 +266,23 @@ type parquetPage struct {
 // read finds the page at a place where the column says that it is, and returns where it ends.
 func (p *parquetPage) read(data []byte, at int, column fields) (end int) {
 	p.t.Helper()
-	if column[1] != p.element[1] || column[3].([]any)[0] != p.name || column[4] != int64(0) ||
+	if column[1] != p.element[1] || column[3].([]any)[0] != p.name || column[4] != int32(0) ||
+		!reflect.DeepEqual(column[2], []any{int32(0), int32(3)}) ||
 		column[5] != int64(p.rows) ||
 		column[9].(int64) != int64(at) {
 		p.t.Fatalf("column %s: %v, schema %v", p.name, column, p.element)
 	}
 	r := &thriftReader{t: p.t, in: data[at:]}
 	header := r.structure()
-	p.bytes = r.in[:header[3].(int64)]
+	p.bytes = r.in[:header[3].(int32)]
 	end = len(data) - len(r.in[len(p.bytes):])
 	// Values as they are, and which are there in runs: enumerations have 32 bits.
-	if data := header[5].(fields); data[2] != int64(0) || data[3] != int64(3) ||
-		data[4] != int64(3) {
-		p.t.Errorf("column %s: encodings %v", p.name, data)
+	if data := header[5].(fields); header[1] != int32(0) || data[2] != int32(0) ||
+		data[3] != int32(3) || data[4] != int32(3) {
+		p.t.Errorf("column %s: a page %v", p.name, header)
 	}
 	if column[7].(int64) != int64(end)-column[9].(int64) ||
-		header[5].(fields)[1] != int64(p.rows) ||
+		header[5].(fields)[1] != int32(p.rows) ||
 		header[2] != header[3] {
 		p.t.Fatalf("column %s: sizes %v, %v", p.name, column, header)
 	}
@@ -293,9 +297,9 @@ func (p *parquetPage) values() []any {
 		switch {
 		case !there:
 			values = append(values, nil)
-		case p.element[1] == int64(5):
+		case p.element[1] == int32(5):
 			values = append(values, math.Float64frombits(binary.LittleEndian.Uint64(p.take(8))))
-		case p.element[1] == int64(6) && p.element[6] == int64(0):
+		case p.element[1] == int32(6) && p.element[6] == int32(0):
 			values = append(values, string(p.takeCounted()))
 		default:
 			p.t.Fatalf("column %s of type %v", p.name, p.element)
@@ -311,7 +315,7 @@ func (p *parquetPage) values() []any {
 func (p *parquetPage) present() []bool {
 	p.t.Helper()
 	present := make([]bool, p.rows)
-	if p.element[3] != int64(1) {
+	if p.element[3] != int32(1) {
 		for j := range present {
 			present[j] = true
 		}
@@ -377,7 +381,11 @@ func (r *thriftReader) value(kind byte) any {
 	switch kind {
 	case 5, 6:
 		x := r.varint()
-		return int64(x>>1) ^ -int64(x&1)
+		n := int64(x>>1) ^ -int64(x&1)
+		if kind == 5 {
+			return int32(n)
+		}
+		return n
 	case 8:
 		n := r.varint()
 		s := string(r.in[:n])

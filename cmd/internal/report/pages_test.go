@@ -79,8 +79,12 @@ func fixedPages(t *testing.T) map[string]func(path string) error {
 	for len(long.Report.Rollouts) < maxDrives+7 {
 		long.Report.Rollouts = append(long.Report.Rollouts, long.Report.Rollouts[0])
 	}
-	far := testEval(3) // whose test controller loses each route
+	far := testEval(5) // whose test controller loses each route but one
 	far.Test, far.Baseline = distant(far.Baseline, 20_000_000), distant(far.Test, 10_000_000)
+	far.Baseline.Engine = "batched"
+	lost, tied := &far.Test.Routes[2], &far.Test.Routes[3]
+	lost.Costs, tied.Costs = far.Baseline.Routes[2].Costs, far.Baseline.Routes[3].Costs
+	lost.Costs.Total += 0.5
 	farRoute := Single{Run: distant(testRun("pid", 20, 1.25), 16_777_216), Origin: far.Origin}
 	farSearch := &SearchReport{
 		Title: "Gains", Routes: []string{"00000", "00001"},
@@ -99,7 +103,13 @@ func fixedPages(t *testing.T) map[string]func(path string) error {
 	farGate.Checks[4].Mutants[0].Seconds = 33_554_435.3
 	farParity := testComparison(tinyphysics.Draw)
 	farParity.Report.Stages = append([]string{"own"}, farParity.Report.Stages...)
-	farParity.Report.Findings[0].Stage = schema.Extent
+	farParity.Report.Findings[0].Stage, farParity.Report.Findings[0].Findings = schema.Extent, 1
+	farParity.Report.Findings = append(farParity.Report.Findings, parity.StageFindings{
+		Stage: "route", Findings: 1, Rollouts: 1,
+	}, parity.StageFindings{Stage: "own", Findings: 1})
+	farParity.Report.Compared["own"] = 1
+	farParity.Report.Flips.Explained, farParity.Report.Flips.Stage = 1, tinyphysics.Sample
+	broken := verdict.Comparison{Kind: "engines", Want: "reference", Got: "gpu", Error: "it broke"}
 	for _, c := range farParity.Report.Plot.Charts {
 		for _, l := range c.Lines {
 			for i := range l.Values {
@@ -117,7 +127,7 @@ func fixedPages(t *testing.T) map[string]func(path string) error {
 		"gate-far":    func(path string) error { return WriteGate(path, farGate, Origin{}) },
 		"parity-far": func(path string) error {
 			return WriteParity(path, Parity{Comparisons: []verdict.Comparison{
-				testComparison(tinyphysics.Logits), farParity,
+				testComparison(tinyphysics.Logits), farParity, broken,
 			}})
 		},
 		"parity-long": func(path string) error {

@@ -514,8 +514,8 @@ func TestVerdict(t *testing.T) {
 		"zero": {[]lockstep.Costs{costs(1, 0)}, []lockstep.Costs{costs(0, 0)},
 			[]string{"does not beat", "50.000 against 0.000, over"}},
 		"NaN": {[]lockstep.Costs{costs(1, nan)}, []lockstep.Costs{costs(2, nan)},
-			[]string{"No verdict", "No number (NaN): 1 of baseline, 1 of test.",
-				"1 not comparable"}},
+			[]string{"No verdict", "There is no mean total cost over 1 route: no route has one.",
+				"No number (NaN): 1 of baseline, 1 of test.", "1 not comparable"}},
 		"huge": {[]lockstep.Costs{costs(2e4, 0)}, []lockstep.Costs{costs(1, 0)},
 			[]string{"does not beat", "1000000.000", "Above 990 and not shown: 1 of test."}},
 		"infinite": {[]lockstep.Costs{costs(inf, 0)}, []lockstep.Costs{costs(1, 0)},
@@ -929,6 +929,9 @@ func TestNumbers(t *testing.T) {
 		if got := fixed(x); got != want {
 			t.Errorf("fixed(%v) = %q, want %q", x, got, want)
 		}
+	}
+	if fixed(0.5) != "0.500" || fixed(-0.5) != "−0.500" || signed(0.5) != "+0.500" {
+		t.Errorf("%s, %s and %s", fixed(0.5), fixed(-0.5), signed(0.5))
 	}
 	if signed(3) != "+3.000" || signed(-3) != "−3.000" || signed(0.0001) != "0.000" ||
 		fixed(math.NaN()) != "NaN" {
