@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"testing"
 
@@ -144,12 +145,18 @@ func ending(n int, f func(i int, end *parity.End)) pacer {
 	}}
 }
 
-// pacers are engines with one fault each, and what is said of it; one of them has none.
+// pacers are engines with one fault each, and what is said of it; two of them have none.
 var pacers = map[string]struct {
 	engine pacer
 	says   string
 }{
 	"none": {pacer{}, ""},
+	"none, and its errors say more": {end(func(i int, e *parity.End) (int, int) {
+		if e.Err != nil {
+			e.Err = fmt.Errorf("the pacer: %w", e.Err)
+		}
+		return 1, i
+	}), ""},
 	"a step of one too many": {
 		pacer{rollout: func(i int) int { return i + 2 }}, "a step of rollout 4, there are 4",
 	},
