@@ -103,6 +103,9 @@ func TestCaseRoundTrip(t *testing.T) {
 		if again[3].Route != again[0].Route {
 			t.Fatal("a shared route came back twice")
 		}
+		if a, b := fmt.Sprint(jobs[2].Policy), fmt.Sprint(again[2].Policy); a != b {
+			t.Fatalf("the script %s came back as %s", a, b)
+		}
 		a, b := jobs[2].Policy.(lockstep.Custom).New(), again[2].Policy.(lockstep.Custom).New()
 		for range 5 {
 			x, y := a.Update(0, 0, lockstep.State{}, lockstep.FuturePlan{}),
@@ -196,10 +199,10 @@ func TestCaseErrors(t *testing.T) {
 		base + `"batch":[{"route":0,"policy":{"kind":"table","file":"e30="}}]}`: `job 0: the ` +
 			`file of policy table: no kind of policy ""`,
 		strings.Replace(base, "101", "100", 1) + `"batch":[]}`: "route r: 100 " +
-			"rows, want 101 to",
+			"rows, want 101 to 1048576",
 		strings.Replace(base, "101", "1e9", 1) + `"batch":[]}`: "cannot unmarshal number 1e9",
 		strings.Replace(base, "101", "99999999", 1) + `"batch":[]}`: "99999999 " +
-			"rows, want 101 to",
+			"rows, want 101 to 1048576",
 		strings.Replace(base, `"v_ego":1`, `"v_ego":[1,2]`, 1) + `"batch":[]}`: "a column of 2 " +
 			"values, want 101 or one",
 	} {

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math"
 	"reflect"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -60,6 +61,50 @@ func TestClone(t *testing.T) {
 	}
 }
 
+// busy is a simulator that says that it keeps one core busy, and what computes.
+type busy struct {
+	toy
+	oneCore bool
+}
+
+func (b *busy) About() lockstep.About {
+	return lockstep.About{Inside: "a core", OneCore: b.oneCore}
+}
+
+func (*busy) Profile() lockstep.Profile { return lockstep.Profile{Exp: lockstep.ExpF} }
+
+func (b *busy) Simulate(
+	ctx context.Context, jobs []lockstep.Job, opts lockstep.Options,
+) iter.Seq2[int, lockstep.Result] {
+	return func(yield func(int, lockstep.Result) bool) {
+		lockstep.Computes(ctx, b)
+		b.toy.Simulate(ctx, jobs, opts)(yield)
+	}
+}
+
+// TestLive: an engine that keeps one core busy is called from as many as there are, and stays as
+// many; an engine says its name and profile, and once it has run, what computed.
+func TestLive(t *testing.T) {
+	cores := runtime.GOMAXPROCS(0)
+	for oneCore, want := range map[bool]int{true: cores, false: 0} {
+		b := &busy{toy{name: "busy"}, oneCore}
+		l := Live(b)
+		if l.Parallel != want || runtime.GOMAXPROCS(0) != cores {
+			t.Errorf("one core is %v: %d calls at once on %d of %d cores", oneCore, l.Parallel,
+				runtime.GOMAXPROCS(0), cores)
+		}
+		info := parity.SideInfo{Name: "busy", Profile: b.Profile().String(), Live: true}
+		if got := l.Info(); !reflect.DeepEqual(got, info) {
+			t.Errorf("it says %+v, want %+v", got, info)
+		}
+		compare(t, l, Live(&toy{}), toyJobs(2, 105), parity.CompareOptions{})
+		info.Computed = []string{lockstep.Identity(b)}
+		if got := l.Info(); !reflect.DeepEqual(got, info) {
+			t.Errorf("once it has run it says %+v, want %+v", got, info)
+		}
+	}
+}
+
 // TestComputed: who is told what computed may write to the list.
 func TestComputed(t *testing.T) {
 	e := Engine(&toy{}, 0).(*engine)
@@ -90,9 +135,13 @@ func TestFreezeOwned(t *testing.T) {
 	action := slices.Repeat([]float64{0.5}, 110)
 	was := slices.Clone(action)
 	e := kept{result: lockstep.Result{Trajectory: &lockstep.Trajectory{Action: action}}}
-	if _, err := Freeze(t.Context(), e, toyJobs(1, 110)[0]); err != nil ||
-		!slices.Equal(action, was) {
-		t.Errorf("the engine's actions are %v, and were %v (%v)", action, was, err)
+	frozen, err := Freeze(t.Context(), e, toyJobs(1, 110)[0])
+	if err != nil || !slices.Equal(action, was) {
+		t.Fatalf("the engine's actions are %v, and were %v (%v)", action, was, err)
+	}
+	script := append(make([]float64, 80), was[100:]...) // nothing depends on those before
+	if got := frozen.Policy.(lockstep.Custom).New().(*player).steer; !slices.Equal(got, script) {
+		t.Errorf("the script is %v, want %v", got, script)
 	}
 }
 

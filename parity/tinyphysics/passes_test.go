@@ -3,7 +3,9 @@ package tinyphysics
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"lockstep"
@@ -139,6 +141,26 @@ func TestCut(t *testing.T) {
 	}
 }
 
+// TestKeep: a case of some of its jobs has the routes that these need, each once.
+func TestKeep(t *testing.T) {
+	c := &DriveCase{}
+	for _, name := range []string{"a", "b", "c", "d"} {
+		c.Routes = append(c.Routes, CaseRoute{Name: name})
+	}
+	jobs := []CaseJob{{Route: 2}, {Route: 1}, {Route: 2}, {Route: 1}}
+	got := c.keep(jobs)
+	var routes, of []string
+	for _, r := range got.Routes {
+		routes = append(routes, r.Name)
+	}
+	for _, j := range got.Batch {
+		of = append(of, got.Routes[j.Route].Name)
+	}
+	if !slices.Equal(routes, []string{"c", "b"}) || !slices.Equal(of, []string{"c", "b", "c", "b"}) {
+		t.Errorf("routes %q, and jobs of %q", routes, of)
+	}
+}
+
 // TestPlot: what is drawn around a choice: twelve tokens to each side of both, as far as there are
 // any, and the target behind the history.
 func TestPlot(t *testing.T) {
@@ -181,6 +203,26 @@ func TestPlot(t *testing.T) {
 			len(l.Lines[1].Values) != c.other || len(l.Lines[2].Values) != 1 {
 			t.Errorf("%s: from token %d on %d and %d edges; want from %d on %d and %d", c.name,
 				l.First, len(l.Lines[0].Values), len(l.Lines[1].Values), c.from, c.edges, c.other)
+		}
+	}
+	const note = "The sampled token is the first whose stair is above the draw."
+	for i, want := range []parity.Chart{
+		{Label: "lateral acceleration", Unit: "m/s²", Span: 0.2, First: 20},
+		{Label: "steer command", Unit: "within ±2", Span: 0.1, First: 20},
+		{Label: "CDF around the draw", Unit: "cumulative probability", Span: 1e-12, First: 488,
+			Stairs: "token", Note: note},
+	} {
+		charts := plot(&parity.RolloutTask{}, none, [2]*schema.Step{at(500), nil})
+		var names []string
+		for _, l := range charts[i].Lines {
+			names = append(names, l.Name)
+		}
+		if charts[i].Lines = nil; !reflect.DeepEqual(charts[i], want) {
+			t.Errorf("chart %d is %+v, want %+v", i, charts[i], want)
+		}
+		if lines := []string{"target wanted got", "wanted got", "wanted got draw"}[i]; strings.Join(
+			names, " ") != lines {
+			t.Errorf("chart %d has lines %q, want %s", i, names, lines)
 		}
 	}
 	if charts := plot(&parity.RolloutTask{}, none, [2]*schema.Step{}); len(charts) != 2 ||

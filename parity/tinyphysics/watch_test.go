@@ -251,6 +251,9 @@ func TestCountedSteps(t *testing.T) {
 		"no CDF": {nil, false, seen{index: 101, sample: tok(512), draw: num(0.5)}, nil},
 		"on an edge": {nil, false, seen{index: 101, sample: tok(512), draw: num(0.5), cdf: edges},
 			map[int]int{b.DrawOnEdge: 1}},
+		"0, on an edge of 0": {nil, false, seen{
+			index: 101, sample: tok(1), draw: num(0), cdf: append([]float64{0}, edges[1:]...),
+		}, map[int]int{b.DrawOnEdge: 1}},
 		"above an edge": {nil, false, seen{
 			index: 101, sample: tok(512), draw: num(after), cdf: edges,
 		}, map[int]int{b.DrawAboveEdge: 1}},
@@ -358,7 +361,8 @@ func TestNearest(t *testing.T) {
 	} {
 		w.Step(seen{index: 200 + i, sample: &c.token, draw: &c.draw, cdf: edges}.step())
 		near := w.End(parity.End{}).Nearest
-		if near == nil || near.Step != c.step || float64(near.Distance) != c.distance {
+		if near == nil || near.Step != c.step || float64(near.Distance) != c.distance ||
+			math.Abs(float64(near.Edge-near.Draw)) != c.distance {
 			t.Errorf("after step %d: %+v, want step %d, %v away", 200+i, near, c.step, c.distance)
 		}
 	}
