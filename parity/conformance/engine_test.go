@@ -242,7 +242,8 @@ var pacers = map[string]struct {
 		return tasks[i].Teacher != nil
 	}), "b, taught its own trajectory: step 5, stage reward, index 0: want 0.125"},
 	"without end": {pacer{ctx: context.WithoutCancel},
-		"a: in a context that has ended its error is <nil>"},
+		"a: in a context that has ended its error is <nil>\n" +
+			"b: in a context that has ended its error is <nil>"},
 }
 
 // TestEngine: an engine that keeps what parity.Adapter promises conforms, also where rollouts fail,

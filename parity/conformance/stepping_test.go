@@ -276,6 +276,24 @@ var stepFaults = []struct {
 			observe(s)
 			observe(s)
 		}}},
+	{"shows a last step twice", "job 0: Observe is called for step 103, want step 104 next",
+		stepFault{observer: func(s *lockstep.Step, observe func(*lockstep.Step)) {
+			if observe(s); s.Index == 103 {
+				observe(s)
+			}
+		}}},
+	{"takes no snapshot of others", "Restore of a snapshot before step 60: no", func() stepFault {
+		own := map[*lockstep.Snapshot]bool{}
+		return stepFault{
+			snapshot: func(s *lockstep.Snapshot) error { own[s] = true; return nil },
+			restore: func(p lockstep.Stepper, ctx ctxt, s *lockstep.Snapshot) error {
+				if !own[s] {
+					return errNo
+				}
+				return p.Restore(ctx, s)
+			},
+		}
+	}()},
 	{"observers may panic", "a rollout whose observer panicked goes on",
 		stepFault{observer: func(s *lockstep.Step, observe func(*lockstep.Step)) {
 			defer func() { _ = recover() }()
