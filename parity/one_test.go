@@ -254,6 +254,40 @@ func TestSwapped(t *testing.T) {
 	}
 }
 
+// TestWhoseSchema: steps are told in the order of want's schema, or of got's where that alone is an
+// engine, and a trace says the profile that it has.
+func TestWhoseSchema(t *testing.T) {
+	order := func(names ...string) *script {
+		s := &schema.Schema{Name: "order", Key: []string{"n"}, Outcome: schema.Outcome{Name: "none"}}
+		for _, name := range names {
+			s.Stages = append(s.Stages, schema.Stage{Name: name, Type: "int64"})
+		}
+		return blank(s, 1, 2)
+	}
+	one, other := order("x", "y"), order("y", "x")
+	kept, _ := recorded(t, one, schema.XXH64, one.tasks())
+	kept.Header.Profile = "theirs"
+	if info := parity.Traced(kept).Info(); info.Name != "walk.trace" || info.Profile != "theirs" ||
+		info.Live {
+		t.Errorf("%+v", info)
+	}
+	for name, c := range map[string]struct {
+		want, got parity.Side
+		stages    string
+	}{
+		"both live":         {parity.Live(one), parity.Live(other), "[x y none]"},
+		"want live":         {parity.Live(other), parity.Traced(kept), "[y x none]"},
+		"got live":          {parity.Traced(kept), parity.Live(other), "[y x none]"},
+		"a trace, and same": {parity.Traced(kept), parity.Live(one), "[x y none]"},
+		"traces":            {parity.Traced(kept), parity.Traced(kept), "[x y none]"},
+	} {
+		r := compared(t, c.want, c.got, one.tasks())
+		if got := fmt.Sprint(r.Stages); got != c.stages || r.Err() != nil {
+			t.Errorf("%s: %s, want %s (%v)", name, got, c.stages, r.Err())
+		}
+	}
+}
+
 // histories: y is computed from the last two x, and the outcome from x of steps 2 and 3.
 var histories = &schema.Schema{
 	Name: "histories", Key: []string{"n"},
