@@ -10,6 +10,7 @@ import (
 
 	"lockstep"
 	"lockstep/golden/vectors"
+	"lockstep/internal/defaults"
 	"lockstep/internal/guard"
 	"lockstep/internal/simtest"
 	"lockstep/reference"
@@ -210,6 +211,9 @@ func TestInputs(t *testing.T) {
 	s, err := newSuite(&wrapper{profile: reference.HostProfile}, nil)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if n := len(s.routes); n != defaults.NumRoutes {
+		t.Errorf("%d routes, want all %d", n, defaults.NumRoutes)
 	}
 	is := func(what string, all []float64, low, high float64, among ...float64) {
 		t.Helper()

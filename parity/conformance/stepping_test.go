@@ -143,22 +143,24 @@ var stepFaults = []struct {
 				return p.Step(ctx, late, lataccels)
 			}
 		}()}},
-	{"a bit of an observation", "job 1, step 106: observation[13] (action change)", stepFault{
-		observe: func(p lockstep.Stepper, into []float32) error {
-			if x := &into[lockstep.ObservationSize+13]; p.Index() == 106 {
-				*x = math.Float32frombits(math.Float32bits(*x) ^ 1)
-			}
-			return nil
-		},
-	}},
-	{"a bit of the first observation", "job 2, step 100: observation[6] (v ego)", stepFault{
-		observe: func(p lockstep.Stepper, into []float32) error {
-			if x := &into[2*lockstep.ObservationSize+6]; p.Index() == 100 {
-				*x = math.Float32frombits(math.Float32bits(*x) ^ 1)
-			}
-			return nil
-		},
-	}},
+	{"a bit of an observation", "job 1, step 106: observation[13] (action change) is 1e-45, want 0",
+		stepFault{
+			observe: func(p lockstep.Stepper, into []float32) error {
+				if x := &into[lockstep.ObservationSize+13]; p.Index() == 106 {
+					*x = math.Float32frombits(math.Float32bits(*x) ^ 1)
+				}
+				return nil
+			},
+		}},
+	{"a bit of the first observation",
+		"job 2, step 100: observation[6] (v ego) is 0.646273, want 0.6462731", stepFault{
+			observe: func(p lockstep.Stepper, into []float32) error {
+				if x := &into[2*lockstep.ObservationSize+6]; p.Index() == 100 {
+					*x = math.Float32frombits(math.Float32bits(*x) ^ 1)
+				}
+				return nil
+			},
+		}},
 	{"takes fewer commands", "Step takes 3 commands for 4 rollouts",
 		stepFault{step: func(p lockstep.Stepper, ctx ctxt, commands,
 			lataccels []float64) error {
