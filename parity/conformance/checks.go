@@ -63,9 +63,7 @@ func (s *suite) results() {
 			*column = slices.Clone(*column)
 		}
 	}
-	others := slices.Clone(jobs)
-	slices.Reverse(others)
-	s.good(others, brief)
+	s.good(slices.Concat(jobs[4:], jobs[:4]), brief) // in each place another job
 	for i, r := range first {
 		if err := trajectoryDiffers(r.result.Trajectory, &kept[i]); err != nil {
 			s.errorf("job %d of %d, after another call: %w", i, len(jobs), err)

@@ -976,17 +976,20 @@ var mutants = []mutant{
 	{
 		"targets that the next call writes to",
 		rewritten(func(t *lockstep.Trajectory) *[]float64 { return &t.Target }),
-		"results", "after another call: stage trajectory's target, index ",
+		"results", "job 0 of 8, after another call: stage trajectory's target, index \n" +
+			"job 7 of 8, after another call: stage trajectory's target, index ",
 	},
 	{
 		"lataccels that the next call writes to",
 		rewritten(func(t *lockstep.Trajectory) *[]float64 { return &t.Lataccel }),
-		"results", "after another call: stage trajectory's lataccel, index ",
+		"results", "job 0 of 8, after another call: stage trajectory's lataccel, index \n" +
+			"job 7 of 8, after another call: stage trajectory's lataccel, index ",
 	},
 	{
 		"actions that the next call writes to",
 		rewritten(func(t *lockstep.Trajectory) *[]float64 { return &t.Action }),
-		"results", "after another call: stage trajectory's action, index ",
+		"results", "job 0 of 8, after another call: stage trajectory's action, index \n" +
+			"job 7 of 8, after another call: stage trajectory's action, index ",
 	},
 	{
 		"other costs where all shortcuts are taken",
