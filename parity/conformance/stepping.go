@@ -359,7 +359,8 @@ func (unclosing) Close() error { return errOutOfFuel }
 // the Stepper is closed.
 func (d *driver) refused() {
 	p := d.reset(d.sim, d.jobs)
-	asked := d.asked(p, d.snapshot(p, 30))
+	const at = lockstep.ControlStartIdx + 1 // from where on there are observations
+	asked := d.asked(p, d.snapshot(p, at))
 	late, cancel := context.WithTimeout(context.Background(), 0)
 	defer cancel()
 	for _, what := range slices.Sorted(maps.Keys(asked)) {
@@ -368,8 +369,8 @@ func (d *driver) refused() {
 				what, err)
 		}
 	}
-	if p.Index() != 30 {
-		d.errorf("Index is %d after calls in a context that has ended, want 30", p.Index())
+	if p.Index() != at {
+		d.errorf("Index is %d after calls in a context that has ended, want %d", p.Index(), at)
 	}
 	for _, when := range []string{"once", "again"} {
 		if err := p.Close(); err != nil {

@@ -242,7 +242,7 @@ var stepFaults = []struct {
 		stepFault{restore: func(p lockstep.Stepper, _ ctxt, s *lockstep.Snapshot) error {
 			return p.Restore(context.Background(), s)
 		}}},
-	{"works in a context that has ended", "Index is 31 after calls in a context that has ended",
+	{"works in a context that has ended", "Index is 102 after calls in a context that has ended",
 		stepFault{step: func(p lockstep.Stepper, ctx ctxt, commands, lataccels []float64) error {
 			err := p.Step(context.WithoutCancel(ctx), commands, lataccels)
 			return cmp.Or(err, ctx.Err())
