@@ -247,8 +247,8 @@ class Result:
         with whole(path) as part, open(part, "w", newline="", encoding="utf-8") as f:
             rows = csv.writer(f)
             rows.writerow(table)
-            rows.writerows(
-                ["" if x is None or x != x else x for x in row]
+            rows.writerows(  # a cost may be nan where nothing failed: 101 rows have no jerk
+                row if row[-1] is None else [*row[:2], *[""] * len(COSTS), row[-1]]
                 for row in zip(*table.values(), strict=True)
             )
 

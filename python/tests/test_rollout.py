@@ -346,24 +346,25 @@ def test_tables(short_routes, tmp_path):
 
 
 def test_tables_have_each_number(tmp_path):
-    """Those that are 0, infinite, or the least there is, to the bit, as well as any."""
+    """Those that are 0, infinite, the least there is, or NaN, to the bit, as well as any."""
     numbers = [0.0, -0.0, math.inf, -math.inf, 5e-324, 1.7976931348623157e308, 0.1 + 0.2, 1.0]
+    numbers += [math.nan, -1.0]
     result = lockstep.Result(
-        ["", "0"], [str(i) for i in range(4)], np.tile(numbers, 3).reshape(2, 4, 3)
+        ["", "0"], [str(i) for i in range(5)], np.tile(numbers, 3).reshape(2, 5, 3)
     )
     result.to_csv(tmp_path / "costs.csv")
     with (tmp_path / "costs.csv").open(newline="") as f:
         rows = list(csv.reader(f))[1:]
     got = np.array([[float(x) for x in row[2:5]] for row in rows])
     assert got.tobytes() == result.costs.tobytes()
-    assert [row[:2] for row in rows] == [[c, r] for c in ("", "0") for r in "0123"]
+    assert [row[:2] for row in rows] == [[c, r] for c in ("", "0") for r in "01234"]
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
     result.to_parquet(tmp_path / "costs.parquet")
     for frame in (result.to_pandas(), pandas.read_parquet(tmp_path / "costs.parquet")):
         got = frame.iloc[:, 2:5].to_numpy(np.float64)
         assert np.ascontiguousarray(got).tobytes() == result.costs.tobytes()
-        assert frame["route"].tolist() == list("0123") * 2
+        assert frame["route"].tolist() == list("01234") * 2
 
 
 def test_names_are_distinct():
