@@ -81,16 +81,40 @@ def test_fork_after_use():
 
 def test_copies_are_refused(sim, short_routes):
     """A copy would be of a number alone, and closed with the first of the two."""
-    for thing in (
-        sim,
-        short_routes,
-        sim.reset(short_routes),
-        lockstep.VectorEnv(2, short_routes),
-        lockstep.Env(short_routes),
-    ):
+    network = lockstep.Network([np.zeros((2, 256))], [np.zeros(2)])
+    rollouts, one = sim.reset(short_routes), classic.Env("CartPole-v1")
+    one.reset(seed=1)
+    things = [sim, short_routes, network, rollouts, rollouts.snapshot()]
+    things += [rollouts.snapshot().fork([0], "route"), sim.collect(network, short_routes[:1])]
+    things += [lockstep.VectorEnv(2, short_routes), lockstep.Env(short_routes)]
+    things += [one, one.snapshot(), classic.VectorEnv("CartPole-v1", 2)]
+    for thing in things:
         for way in (copy.copy, copy.deepcopy, pickle.dumps):
             with pytest.raises(TypeError, match="neither copied nor pickled"):
                 way(thing)
+    kinds = lockstep._native.Uncopied.__subclasses__()
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    public = {k for k in kinds if k.__name__ in getattr(sys.modules[k.__module__], "__all__", [])}
+    assert public == set(map(type, things))
+
+
+def test_data_goes_to_other_processes(sim, short_routes, tmp_path):
+    """What is no memory of the library's, and errors, as multiprocessing sends them: whole."""
+    (tmp_path / "a.csv").write_text("t,vEgo\n1,x\n")
+    with pytest.raises(lockstep.RouteError) as caught:
+        sim.load(tmp_path)
+    failed = sim.rollout(short_routes[:2], lambda step: [0.1, np.nan], trajectory=True)
+    envs = classic.VectorEnv("Pendulum-v1", 2)
+    envs.reset(seed=1)
+    policy = classic.Network([[[1.0] * 3]], [[0.5]], classic.Network.gumbel(2), 3)
+    for thing in (
+        *(caught.value, lockstep.ClosedError("closed"), failed.errors[0, 1]),
+        *(failed, short_routes[0], envs.run(2), policy, lockstep.shards.Merged(3, [1], ["bad"])),
+    ):
+        got = pickle.loads(pickle.dumps(thing))
+        assert type(got) is type(thing)
+        assert (str(got), pickle.dumps(got)) == (str(thing), pickle.dumps(thing))
 
 
 def test_close_during_a_rollout():

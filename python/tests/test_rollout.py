@@ -346,25 +346,24 @@ def test_tables(short_routes, tmp_path):
 
 
 def test_tables_have_each_number(tmp_path):
-    """Those that are 0, infinite, the least there is, or NaN, to the bit, as well as any."""
+    """Those that are 0, infinite, the least there is, or NaN, to the bit; and each name."""
     numbers = [0.0, -0.0, math.inf, -math.inf, 5e-324, 1.7976931348623157e308, 0.1 + 0.2, 1.0]
     numbers += [math.nan, -1.0]
-    result = lockstep.Result(
-        ["", "0"], [str(i) for i in range(5)], np.tile(numbers, 3).reshape(2, 5, 3)
-    )
+    names = ["0", "1,", '"2" ', "3\n4\r5", "å€😀"]
+    result = lockstep.Result(["", "0"], names, np.tile(numbers, 3).reshape(2, 5, 3))
     result.to_csv(tmp_path / "costs.csv")
-    with (tmp_path / "costs.csv").open(newline="") as f:
+    with (tmp_path / "costs.csv").open(newline="", encoding="utf-8") as f:
         rows = list(csv.reader(f))[1:]
     got = np.array([[float(x) for x in row[2:5]] for row in rows])
     assert got.tobytes() == result.costs.tobytes()
-    assert [row[:2] for row in rows] == [[c, r] for c in ("", "0") for r in "01234"]
+    assert [row[:2] for row in rows] == [[c, r] for c in ("", "0") for r in names]
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
     result.to_parquet(tmp_path / "costs.parquet")
     for frame in (result.to_pandas(), pandas.read_parquet(tmp_path / "costs.parquet")):
         got = frame.iloc[:, 2:5].to_numpy(np.float64)
         assert np.ascontiguousarray(got).tobytes() == result.costs.tobytes()
-        assert frame["route"].tolist() == list("01234") * 2
+        assert frame["route"].tolist() == names * 2
 
 
 def test_names_are_distinct():
@@ -426,7 +425,7 @@ def full_disk(size):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="for want of /dev/fd")
-@pytest.mark.parametrize("way", ["to_csv", "to_parquet", "save"])
+@pytest.mark.parametrize("way", ["to_csv", "to_parquet", "save", "Network.save", "export"])
 def test_where_files_are_written(way, tmp_path):
     """A link leads to what is replaced, which keeps its mode, and a pipe is written to as it is."""
     if way == "to_parquet":
@@ -434,6 +433,8 @@ def test_where_files_are_written(way, tmp_path):
     written = lockstep.Result(["a"], ["x"], np.zeros((1, 1, 3)))
     if way == "save":
         written = classic.Network([np.zeros((1, 1))], [np.zeros(1)], classic.Network.gumbel())
+    if way in ("Network.save", "export"):
+        written, way = NETWORK, way.removeprefix("Network.")
     there, link = tmp_path / "there.npz", tmp_path / "link.npz"
     there.write_text("before")
     there.chmod(0o604)
@@ -452,7 +453,7 @@ def test_where_files_are_written(way, tmp_path):
     os.close(end)
 
 
-@pytest.mark.parametrize("way", ["to_csv", "to_parquet", "save"])
+@pytest.mark.parametrize("way", ["to_csv", "to_parquet", "save", "Network.save", "export"])
 def test_files_are_whole_or_not_there(way, tmp_path):
     """What cannot be written to its end leaves what was there, and nothing beside it."""
     if way == "to_parquet":
@@ -466,11 +467,14 @@ def test_files_are_whole_or_not_there(way, tmp_path):
     if way == "save":
         noise = classic.Network.gumbel()
         all_of_it = [classic.Network([np.zeros((1, 1))], [np.zeros(1)], noise)]
+    if way in ("Network.save", "export"):
+        shapes, way = [(64, 256), (2, 64)], way.removeprefix("Network.")
+        all_of_it = [lockstep.Network(*([np.zeros(of[:k]) for of in shapes] for k in (2, 1)))]
     for written in all_of_it:
         for file in (tmp_path / "there.npz", tmp_path / "new.npz"):
             if file.name == "there.npz":
                 file.write_text("before")
-            with full_disk(1 << 14), pytest.raises((UnicodeEncodeError, OSError)):
+            with full_disk(1 << 14), pytest.raises((UnicodeEncodeError, OSError, RuntimeError)):
                 getattr(written, way)(file)
         assert [(f.name, f.read_text()) for f in tmp_path.iterdir()] == [("there.npz", "before")]
 
