@@ -241,6 +241,9 @@ def test_the_environment_is_python_s_of_now(sim, tmp_path, monkeypatch):
         assert json.loads((plan / "inputs.json").read_text())["model"] == network
         with pytest.warns(UserWarning, match="is not the challenge's network"):
             assert lockstep.Simulator(engine="reference").model == network
+    monkeypatch.setenv("LOCKSTEP_ASSETS", str(tmp_path))  # where it is not, no other is taken
+    with pytest.raises(lockstep.SimulationError, match="LOCKSTEP_ASSETS"):
+        lockstep.Simulator(engine="reference")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LOCKSTEP_ASSETS")
     with warnings.catch_warnings():

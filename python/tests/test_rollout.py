@@ -849,6 +849,9 @@ def test_load_of_what_is_in_memory(sim, tmp_path):
     for given in ({"g00000": frame, "g00001": raw[1]}, {"g00000": raw[0], "g00001": routes[1]}):
         # as files have them, or not, side by side
         assert sim.rollout(sim.load(given), "pid").sha256 == want.sha256
+    other = sim.rollout(sim.load(routes.files, seed_prefix="x", cache=False), "pid").sha256
+    given = dict(zip(routes.names, routes, strict=True))
+    assert sim.rollout(sim.load(given, seed_prefix="x"), "pid").sha256 == other != want.sha256
     # bits that no text of fewer than 17 digits has
     frame["v_ego"] = np.nextafter(frame["v_ego"].to_numpy(), 0.0)
     assert sim.load(frame)[0].v_ego.tobytes() == frame["v_ego"].to_numpy().tobytes()

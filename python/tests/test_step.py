@@ -390,6 +390,13 @@ def test_stats(short_routes, tmp_path):
         after = sim.stats
         grown = {key: after[key] - before[key] for key in ("routes", "rollouts", "steps")}
         assert grown == {"routes": 2, "rollouts": 9, "steps": 9 * 84}
+        # of those that fail there is no cost, and no rollout
+        write_route(tmp_path / "c.csv", 104, 9)
+        large = sim.load(tmp_path / "c.csv", cache=False)
+        failed = sim.rollout(large, ["pid_1.7e308_1.7e308_-1.7e308", "zero"])
+        assert list(failed.errors) == [(0, 0)]
+        assert sim.stats["rollouts"] == after["rollouts"] + 1
+        assert sim.stats["steps"] == after["steps"] + 84
 
 
 def test_bounds_of_seeds(sim, short_routes, tmp_path):
