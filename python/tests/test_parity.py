@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import os
+import struct
 
 import lockstep
 import numpy as np
@@ -342,10 +343,18 @@ def test_traces_of_any_simulator(tmp_path):
         ({"count": np.uint64(2**64 - 1)}, "count is uint64, and int32 does not hold it"),
         ({"force": 0.1}, r"force is float64, and float32 does not hold it: \[0\.1\]"),
         ({"force": 2**24 + 1}, "force is int64, and float32 does not hold it"),
-        ({"place": [2**53 + 1, 2**53 - 1]}, "place is int64, and float64 does not hold it"),
+        ({"place": [2**53 + 1] * 2}, rf"place is int64, .* does not hold it: \[{2**53 + 1}\]$"),
+        ({"place": [0.5]}, r"place has shape \(1,\), want \(2,\)"),
+        ({"place": ["0.5", "1"]}, "Cannot cast"),
     ]:
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises((ValueError, TypeError), match=message):
             writer.step(rollout, 0, **refused)
+    with pytest.raises(ValueError, match="step -1 after step -1"):
+        writer.step(rollout, -1)
+    with pytest.raises(ValueError, match=r"outcome \[1, 2\]: want depth"):
+        writer.end(rollout, [1, 2])
+    with pytest.raises(ValueError, match=r"key \['1', '2'\]: want start"):
+        writer.begin(["1", "2"])
     writer.step(rollout, 0, force=np.nan, place=[-0.0, np.inf], count=np.int64(2**31 - 1))
     writer.end(rollout, [1.0])
     for late in (writer.step, writer.end):
@@ -374,6 +383,15 @@ def test_what_is_closed_is_read(tmp_path):
                     writer.step(rollout, other)
         writer.end(rollout, error="it fell, \udcff" + "!" * (1 << 20))
         writer.end(writer.begin(["ä"]), outcome=[np.nan])
+    told = (b"it fell, \\udcff" + b"!" * (1 << 16))[: 1 << 16]
+    assert told in path.read_bytes()
+    assert told + b"!" not in path.read_bytes()
+    order = [FALL["stages"][1], FALL["stages"][0] | {"name": "a"}]  # the schema's, not of names
+    with lockstep.TraceWriter(tmp_path / "order.trace", FALL | {"stages": order}) as writer:
+        rollout = writer.begin(["1"])
+        writer.step(rollout, 0, a=0.25, place=[0.5, 0.75])
+        writer.end(rollout, outcome=[1.0])
+    assert struct.pack("<2df", 0.5, 0.75, 0.25) in (tmp_path / "order.trace").read_bytes()
     found = lockstep.compare_traces(path, fall(tmp_path / "other.trace"))
     assert {tuple(r["key"]) for r in found.json["report"]["rollouts"]} >= {("100",), ("ä",)}
 
