@@ -230,7 +230,7 @@ def test_an_interrupt_leaves_nothing(sim, short_routes, handles, monkeypatch):
 
 def test_the_environment_is_python_s_of_now(sim, tmp_path, monkeypatch):
     """Not what it was when the library was loaded: what is set, changed and taken away since."""
-    for name in ("a", "b"):
+    for name in ("a", "b=c"):
         (tmp_path / name).mkdir()
         shutil.copy(sim.model, tmp_path / name / "tinyphysics.onnx")
         monkeypatch.setenv("LOCKSTEP_ASSETS", str(tmp_path / name))

@@ -1,6 +1,8 @@
 """Networks, training data and planning."""
 
 import itertools
+import sys
+import types
 
 import lockstep
 import numpy as np
@@ -31,6 +33,68 @@ def test_the_exported_controller_is_equal(sim, short_routes, scale, tmp_path):
     assert result.errors == {}
     assert result.action[0].tobytes() == result.action[1].tobytes()
     assert (np.abs(np.diff(result.action[0, :, 100:], axis=-1)) == 0.5).any() == (scale == 4)
+
+
+def test_networks_of_torch_without_it(network, monkeypatch):
+    """A Sequential is its parameters and activations, and parameters are what they are now."""
+    nn = types.SimpleNamespace(Module=type("Module", (), {"_forward_hooks": {}}))
+    nn.Module._forward_pre_hooks = {}
+    nn.Sequential = type("Sequential", (nn.Module, list), {})
+    for name in ("Linear", "Tanh", "ReLU", "Identity", "GELU"):
+        setattr(nn, name, type(name, (nn.Module,), {}))
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(nn=nn))
+
+    class Parameter:  # of which NumPy makes nothing before it is detached, and on the host
+        def __init__(self, x, detached=False):
+            self.x, self.detached = x, detached
+
+        def __len__(self):
+            return len(self.x)
+
+        def detach(self):
+            return Parameter(self.x, True)
+
+        def cpu(self):
+            assert self.detached
+            return self.x
+
+    (w0, w1), (b0, b1) = layers()
+
+    def linear(w, b):
+        layer = nn.Linear()
+        layer.weight, layer.bias = Parameter(w), None if b is None else Parameter(b)
+        return layer
+
+    first, last = linear(w0, b0), linear(w1, b1)
+    same = lockstep.Network(list(map(Parameter, (w0, w1))), list(map(Parameter, (b0, b1))))
+    assert same.name == network.name
+    for between, activation in [(nn.ReLU, "relu"), (nn.Tanh, "tanh")]:
+        model = nn.Sequential([nn.Identity(), first, between(), last])
+        want = lockstep.Network([w0, w1], [b0, b1], activation=activation)
+        assert lockstep.Network(model).name == want.name
+    model = nn.Sequential([linear(w0, None), nn.ReLU(), last])
+    none = lockstep.Network([w0, w1], [np.zeros(32), b1])
+    assert lockstep.Network(model).name == none.name != network.name
+    hooked = linear(w1, b1)
+    hooked._forward_hooks = {0: print}
+    for wrong, kind, message in [
+        ([first, nn.GELU(), last], TypeError, "layer 1 of torch.nn.Sequential is GELU: want"),
+        ([first, last], ValueError, "layer 1 .* is Linear and follows another without"),
+        ([nn.ReLU(), last], ValueError, "layer 0 .* is ReLU and follows no Linear"),
+        ([first, nn.ReLU(), nn.Tanh(), last], ValueError, "layer 2 .* is Tanh and follows no"),
+        ([first, nn.ReLU()], ValueError, "want a Linear last"),
+        ([], ValueError, "want a Linear last"),
+        ([first, nn.ReLU(), hooked], ValueError, "layer 2 .* has hooks, which would not run"),
+    ]:
+        with pytest.raises(kind, match=message):
+            lockstep.Network(nn.Sequential(wrong))
+    with pytest.raises(TypeError, match=r"Linear: want a torch\.nn\.Sequential"):
+        lockstep.Network(first)
+    for more in ({"biases": [b0, b1]}, {"activation": "relu"}):
+        with pytest.raises(TypeError, match="has biases and activations of its own"):
+            lockstep.Network(model, **more)
+    with pytest.raises(TypeError, match="biases: want one for each of the weights"):
+        lockstep.Network([w0, w1])
 
 
 def softplus(x):
