@@ -852,6 +852,13 @@ def test_load_of_what_is_in_memory(sim, tmp_path):
     other = sim.rollout(sim.load(routes.files, seed_prefix="x", cache=False), "pid").sha256
     given = dict(zip(routes.names, routes, strict=True))
     assert sim.rollout(sim.load(given, seed_prefix="x"), "pid").sha256 == other != want.sha256
+    both = {**raw[1], **frame}  # what else there is does not matter
+    assert bits(sim.load({"g00000": both})) == bits(routes[:1])
+    whole = {
+        name: np.round(10 * frame[name].fillna(0)).astype(np.int32) for name in frame
+    }  # other numbers
+    same = {name: column.astype(np.float64) for name, column in whole.items()}
+    assert bits(sim.load({"g00000": whole})) == bits(sim.load({"g00000": same}))
     # bits that no text of fewer than 17 digits has
     frame["v_ego"] = np.nextafter(frame["v_ego"].to_numpy(), 0.0)
     assert sim.load(frame)[0].v_ego.tobytes() == frame["v_ego"].to_numpy().tobytes()
@@ -865,7 +872,10 @@ def test_bad_frames(sim):
     good = {name: np.full(120, 0.1) for name in _frames.COLUMNS}
     short = {name: column[:50] for name, column in good.items()}
     for wrong, error, message in [
-        ({"a": good | {"v_ego": np.full(3, 0.1)}}, ValueError, r"a: v_ego: shape \(3,\)"),
+        *(
+            ({"a": good | {"v_ego": x}}, ValueError, rf"v_ego: shape {of}, want \(120,\)$")
+            for x, of in [(np.full(3, 0.1), r"\(3,\)"), (np.ones((120, 1)), r"\(120, 1\)")]
+        ),
         ({"a": good | {"v_ego": np.full(120, np.nan)}}, lockstep.RouteError, "vEgo: NaN in row 0"),
         ({"a": good | {"a_ego": ["x"] * 120}}, ValueError, "a: a_ego: could not convert"),
         ({"a": short}, lockstep.RouteError, "a.csv: 50 rows; want at least"),
