@@ -444,6 +444,8 @@ def test_a_network_that_is_saved(seed, tmp_path, capfd):
         seed,
     )
     network.save(tmp_path / "policy.npz")
+    network.save(tmp_path / "v1.2")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["policy.npz", "v1.2.npz"]
     envs = classic.VectorEnv("Pendulum-v1", 7, numpy1=NUMPY1)
     envs.reset(seed=3)
     envs.run(60, network, record=())

@@ -130,6 +130,7 @@ def test_vector_is_many_single_ones(tiny_routes, mode, n, noise, own):
     assert vector.observation_space == single.observation_space
     assert vector.action_space == single.action_space
     assert vector.metadata == single.metadata
+    assert vector.metadata["render_fps"] == 10  # a step is 0.1 s
     ends = 0
     for a, b in zip(drive(vector, 7, 25), drive(single, 7, 25), strict=True):
         assert len(a) == len(b)

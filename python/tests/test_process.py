@@ -12,6 +12,7 @@ import textwrap
 import threading
 import warnings
 import zipfile
+from pathlib import Path
 
 import lockstep
 import numpy as np
@@ -334,6 +335,26 @@ def test_what_is_closed_is_given_back(sim, short_routes, handles):
         with left if hasattr(left, "__exit__") else contextlib.closing(left):
             pass
         assert handles() == before, held
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="for want of /proc/self/task")
+def test_no_process_is_left(sim, short_routes, tmp_path):
+    """A controller's ends with the call that runs it, also where that is refused."""
+
+    def children():
+        found = [file.read_text().split() for file in Path("/proc/self/task").glob("*/children")]
+        return {pid for some in found for pid in some}
+
+    mine = tmp_path / "mine.py"
+    mine.write_text("class Controller:\n    def update(self, *_, **named):\n        return 0.25\n")
+    before, route = children(), short_routes[:1]
+    assert not sim.rollout(route, mine).errors
+    assert children() == before
+    lockstep.plan(route, mine, rounds=1, window=2, horizon=2)
+    assert children() == before
+    with pytest.raises(ValueError, match="network"):
+        sim.collect(mine, route)
+    assert children() == before
 
 
 def test_library_of_another_version(tmp_path):

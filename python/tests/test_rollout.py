@@ -385,6 +385,9 @@ def test_no_routes(sim, short_routes):
         assert (len(none), list(none), none.names, none.rows.shape) == (0, [], [], (0,))
         assert sim.rollout(none, ["pid", "zero"], trajectory=True).costs.shape == (2, 0, 3)
         assert sim.collect(network, none).raw.shape == (0, 400)
+    for key in (1.5, "0", None, np.float64(1)):
+        with pytest.raises(TypeError):
+            short_routes[key]
     for nothing in ([], np.zeros(0, int)):
         assert experience.observe(nothing).shape == (0, 256)
     for call in (
@@ -438,10 +441,13 @@ def test_where_files_are_written(way, tmp_path):
     there, link = tmp_path / "there.npz", tmp_path / "link.npz"
     there.write_text("before")
     there.chmod(0o604)
+    beside = tmp_path / "there.npz.part"  # somebody else's
+    beside.write_text("beside")
     link.symlink_to(there.name)
     getattr(written, way)(link)
     assert link.is_symlink()
     assert (there.stat().st_mode & 0o777, there.read_bytes() == b"before") == (0o604, False)
+    assert beside.read_text() == "beside"
     if way != "to_csv":  # a pipe holds no more than that
         return
     pipe = tmp_path / "pipe.npz"
@@ -545,7 +551,7 @@ def test_numbers_of_numpy(sim, tmp_path):
 
 def test_seeds_of_generated_routes(tmp_path):
     """Each of 64 bits is heeded."""
-    seeds = [1, 1 + 2**32, 1 + 2**63, 2**64 - 1]
+    seeds = [0, *(1 << bit for bit in range(64)), 2**64 - 1]
     for seed in seeds:
         lockstep.generate(tmp_path / str(seed), 1, seed)
     assert len({next((tmp_path / str(s)).iterdir()).read_bytes() for s in seeds}) == len(seeds)

@@ -97,6 +97,29 @@ def test_networks_of_torch_without_it(network, monkeypatch):
         lockstep.Network([w0, w1])
 
 
+def test_a_networks_name_is_of_every_bit(network):
+    """And of nothing else, such as types and layouts that the same numbers are given in."""
+    (w0, w1), (b0, b1) = ([np.float32(x) for x in parts] for parts in layers())
+    columns, lists = np.asfortranarray(w0, np.float64), [w1.tolist(), b1.tolist()]
+    assert lockstep.Network([columns, lists[0]], [b0, lists[1]], 0.25, "relu").name == network.name
+
+    def up(x, place):
+        x = x.copy()
+        x[place] = np.nextafter(x[place], np.float32(9))
+        return x
+
+    others = [
+        lockstep.Network([up(w0, (31, 255)), w1], [b0, b1]),
+        lockstep.Network([w0, up(w1, (1, 31))], [b0, b1]),
+        lockstep.Network([w0, w1], [up(b0, 31), b1]),
+        lockstep.Network([w0, w1], [b0, up(b1, 1)]),
+        lockstep.Network([w0, w1], [b0, b1], np.nextafter(0.25, 1)),
+        lockstep.Network([w0, w1], [b0, b1], activation="tanh"),
+        lockstep.Network([w0, w1], [b0, b1], sees=[f"observation[{255 - i}]" for i in range(256)]),
+    ]
+    assert len({one.name for one in (network, *others)}) == 1 + len(others)
+
+
 def softplus(x):
     x = np.asarray(x, dtype=np.float64)
     return np.log1p(np.exp(-abs(x))) + np.maximum(x, 0)
