@@ -330,6 +330,17 @@ def test_states_that_are_set(name, seed):
         with pytest.raises(ValueError, match="state"):
             ours.unwrapped.state = wrong
     assert equal(ours.unwrapped.state, state)
+    if name == "MountainCarContinuous-v0":  # each environment has its type, not the first alone
+        envs = classic.VectorEnv(name, 2, "Disabled", numpy1=NUMPY1)
+        envs.reset(seed=seed)
+        envs.step(np.zeros(2, np.float32))
+        for i in range(2):
+            envs.reset(options={"reset_mask": np.arange(2) == i})
+            for dtype in (np.float32, np.float64):
+                with pytest.raises(ValueError, match=r"state: environment \d computes with"):
+                    envs.states = np.zeros((2, 2), dtype)
+            envs.reset(seed=seed)
+            envs.step(np.zeros(2, np.float32))
 
 
 @pytest.mark.parametrize("name", NAMES)

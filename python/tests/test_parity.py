@@ -375,7 +375,7 @@ def test_what_is_closed_is_read(tmp_path):
     with lockstep.TraceWriter(path, FALL) as writer:
         with pytest.raises(ValueError, match="surrogates not allowed"):
             writer.begin(["\udcff"])  # as names of files may be, which would be read as another
-        rollout = writer.begin([100])
+        rollout = writer.begin([100], gain=0.5)
         for index, refused in [(5, (5, 4, -1, 2**31)), (2**31 - 1, (0, 2**31 - 1, 2**31))]:
             writer.step(rollout, index)
             for other in refused:

@@ -511,7 +511,8 @@ def test_controllers_of_the_challenge_s_folder_are_named(sim, short_routes, tmp_
     result = sim.rollout(short_routes[:1], ["mine", "controllers/mine.py", "pid"])
     assert np.array_equal(result.costs[0], result.costs[1])
     assert not np.array_equal(result.costs[0], result.costs[2])
-    assert result.controllers[2] == "pid"
+    path = str(tmp_path / "controllers" / "mine.py")  # of the two
+    assert result.controllers == [path, f"{path} (2)", "pid"]
     result = sim.rollout(short_routes[:1], names)
     assert result.controllers == names
     ours, others = result.costs[:4], result.costs[4:]

@@ -91,7 +91,10 @@ def test_controllers_run_on_this_python(sim, tmp_path, data, monkeypatch):
         "import os\nclass Controller:\n"
         "    def update(self, *_, **named):\n        return float(os.environ['LC_STEER'])\n"
     )
-    shards.plan(tmp_path / "plan", data, mine, 1, engine="reference", model="own", limit=1)
+    monkeypatch.chdir(tmp_path)  # what is named from here is found from elsewhere
+    here = os.path.relpath(data)
+    shards.plan("plan", here, "mine.py", 1, engine="reference", model="own", limit=1)
+    monkeypatch.chdir("/")
     monkeypatch.setenv("LC_STEER", "0.25")  # what is set by now is known there
     shards.run(tmp_path / "plan", 0)
     want = sim.rollout(sim.load(data, limit=1, cache=False), mine)
