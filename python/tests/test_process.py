@@ -67,7 +67,11 @@ def test_fork_after_use():
                     use()
                 except RuntimeError as e:
                     answers.append("forked" in str(e) and "spawn" in str(e))
-            del sim, rollouts
+            own = [lockstep.Simulator(engine="reference", model="own") for _ in range(9)]
+            numbers = [sim._handle._handle, rollouts._handle._handle]
+            answers.append(set(numbers) <= {{each._handle.id for each in own}})
+            del sim, rollouts  # which closes nothing of the child's
+            [each.stats for each in own]
             if os.fork() == 0:
                 os._exit(0 if cost() == want else 1)
             answers.append(os.wait()[1])
@@ -77,7 +81,7 @@ def test_fork_after_use():
         print(os.read(reader, 1000).decode(), os.wait()[1], cost() == want)
         """
     )
-    assert out == "[True, True, True, 0] 0 True"
+    assert out == "[True, True, True, True, 0] 0 True"
 
 
 def test_copies_are_refused(sim, short_routes):
@@ -153,6 +157,32 @@ def test_fork_before_use_works(want):
     assert out == want
 
 
+@pytest.mark.parametrize("lacking", ["os.memfd_create", "os.path.isdir", None])
+def test_the_library_is_loaded_once_more(lacking, tmp_path, monkeypatch):
+    """From memory, or from a file that is gone then; all of it."""
+    out = python(
+        f"""
+        import os
+        from lockstep import _native
+        if {lacking == "os.memfd_create"}:
+            del os.memfd_create
+        if {lacking == "os.path.isdir"}:
+            os.path.isdir = lambda path: False
+        library = _native._open_copy(_native.file())
+        print(library._name.startswith("/proc/"), library._name.endswith(_native.file().suffix))
+        print(library.lockstep_version is not None, os.listdir({str(tmp_path)!r}))
+        """,
+        before="",
+        TMPDIR=str(tmp_path),
+    )
+    where = "True False" if lacking is None and hasattr(os, "memfd_create") else "False True"
+    assert out == f"{where}\nTrue []"
+    few = tmp_path / "few.so"
+    few.write_bytes(b"some bytes")
+    monkeypatch.setattr(lockstep._native.ctypes, "CDLL", lambda name: Path(name).read_bytes())
+    assert lockstep._native._open_copy(few) == b"some bytes"
+
+
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_multiprocessing(method, tmp_path, want):
     program = tmp_path / "program.py"
@@ -223,6 +253,7 @@ def test_an_interrupt_leaves_nothing(sim, short_routes, handles, monkeypatch):
         lambda: sim.collect(network, short_routes),
         rollouts.snapshot,
         lambda: snapshot.fork([0], "route"),
+        lambda: rollouts.restore(snapshot),  # which makes nothing
     ):
         with pytest.raises(KeyboardInterrupt):
             call()
@@ -303,6 +334,21 @@ def test_nothing_is_left(sim, routes, handles):
         with pytest.raises(ValueError, match="engine"):
             lockstep.Simulator(engine="nonsense")
     assert handles() == before
+
+
+def test_answers_are_given_back(sim, short_routes, monkeypatch):
+    """Each text of the library's once, also one that is an error."""
+    lib, freed = lockstep._native.library(), []
+    free = lib.lockstep_free
+    monkeypatch.setattr(lib, "lockstep_free", lambda text: freed.append(text) or free(text))
+    for n, call in enumerate([
+        lambda: lockstep._native.call("schema"),
+        lambda: sim.rollout(short_routes[:0], "pid"),
+        lambda: sim.rollout(short_routes[:1], "nobody"),
+    ], 1):  # fmt: skip
+        with contextlib.suppress(ValueError):
+            call()
+        assert len(freed) == n
 
 
 def test_what_is_closed_is_given_back(sim, short_routes, handles):

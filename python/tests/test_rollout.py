@@ -660,6 +660,10 @@ def test_bad_routes(sim, tmp_path):
     assert error.column > 1
     with pytest.raises(lockstep.RouteError, match="vEgo"):  # where one alone is none, too
         sim.load([tmp_path / "00001.csv", tmp_path / "00000.csv"])
+    write_route(tmp_path / "short.txt", 50)
+    with pytest.raises(lockstep.RouteError, match="50 rows") as caught:
+        sim.load(tmp_path / "short.txt")  # of which no place is wrong, but the whole
+    assert (caught.value.line, caught.value.column) == (0, 0)
     write_route(tmp_path / "00002.csv", 104)
     left = sim.load(tmp_path, strict=False)
     assert (left.names, left.rows.tolist()) == (["00001", "00002"], [120, 104])

@@ -43,6 +43,7 @@ def test_tune(sim, short_routes):
         ({"kind": "pidd"}, "not known"),
         ({"generations": 0}, "not even one generation"),
         ({"budget": -1}, "not even one generation"),
+        ({"budget": np.nan}, "tune: a number that is not finite"),
     ]:
         with pytest.raises(ValueError, match=message):
             lockstep.tune(short_routes, **wrong)
