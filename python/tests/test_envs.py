@@ -53,6 +53,22 @@ def test_registered():
     envs.close()
 
 
+def test_spaces(short_routes):
+    """What wrappers scale and clip by: commands within ±2, and each observation and the clock."""
+    low, high = np.array([-3, -np.inf], np.float32), np.array([0, 7], np.float32)
+    own = {"obs": lambda rollouts, _: rollouts.features()[:, :2]}
+    own["observation_space"] = Box(low, high)
+    for how, least, most in [({}, [-5] * 256, [5] * 256), (own, low, high)]:
+        env = lockstep.Env(short_routes, **how)
+        envs = lockstep.VectorEnv(2, short_routes, **how)
+        seen = Box(np.float32([*least, 0]), np.float32([*most, 1]))
+        for made in (env.observation_space, envs.single_observation_space):
+            assert made == seen
+        for made in (env.action_space, envs.single_action_space):
+            assert made == Box(-2, 2, (1,))
+    assert env.metadata == {"render_modes": ["rgb_array", "human"], "render_fps": 10}
+
+
 @pytest.mark.parametrize(
     "how",
     [
@@ -130,7 +146,6 @@ def test_vector_is_many_single_ones(tiny_routes, mode, n, noise, own):
     assert vector.observation_space == single.observation_space
     assert vector.action_space == single.action_space
     assert vector.metadata == single.metadata
-    assert vector.metadata["render_fps"] == 10  # a step is 0.1 s
     ends = 0
     for a, b in zip(drive(vector, 7, 25), drive(single, 7, 25), strict=True):
         assert len(a) == len(b)

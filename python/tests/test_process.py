@@ -469,6 +469,7 @@ def test_a_network_that_is_not_the_challenge_s_is_warned_of(tmp_path):
         warnings.simplefilter("always")
         sim = lockstep.Simulator(engine="reference")
         lockstep.Simulator(engine="reference", model=sim.model)  # what is asked for
+    assert sim.notices == [str(caught[0].message)]
     print(len(caught), caught[0].category.__name__, caught[0].filename, caught[0].message)
     """
     own = python("print(lockstep.Simulator(model='own').model)")

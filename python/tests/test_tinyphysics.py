@@ -152,8 +152,9 @@ def test_arithmetic(sim):
     assert sim.arithmetic["python"] == sys.executable
     assert sim.arithmetic["packages"]["numpy"] == np.__version__
     assert sim.arithmetic["profile"] == sim.profile
+    assert f"profile {sim.profile}, as {sys.executable} answered" in sim.arithmetic_source
     with lockstep.Simulator(engine="reference", model="own", profile="pins") as pins:
-        assert pins.arithmetic is None
+        assert (pins.arithmetic, pins.arithmetic_source) == (None, "")
 
 
 def test_seed_where_md5_is_no_security(sim, tmp_path, monkeypatch):
