@@ -172,7 +172,7 @@ def test_collect(sim, short_routes, network):
         assert other.raw[0, 0] != data.raw[0, 0], bit
     # a minibatch has the bits of the whole, in any order
     places = data.places
-    assert len(places) == data.steps.sum()
+    assert (len(places), places.dtype) == (data.steps.sum(), np.int64)
     whole = data.observe()
     some = np.random.default_rng(1).permutation(len(places))[:50]
     assert data.observe(places[some]).tobytes() == whole[some].tobytes()
