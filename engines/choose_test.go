@@ -432,6 +432,33 @@ func TestSlopesLinear(t *testing.T) {
 	}
 }
 
+// slopesRefused: what a stepper says is told, and a nudge that changes nothing is refused.
+func slopesRefused(
+	t *testing.T, of linear, jobs []lockstep.Job, shot *lockstep.Snapshot, actions []float64,
+) {
+	t.Helper()
+	lost := DefaultNudges()
+	if lost != (Nudges{0.1, 0.1, 0.5, 0.1, 0.1}) {
+		t.Errorf("small nudges are %+v", lost)
+	}
+	lost.Speed = 1e-30
+	at := jobs[0].Route.VEgo[shot.Step]
+	for want, c := range map[string]struct {
+		ends error
+		by   Nudges
+	}{
+		errWarp.Error(): {errWarp, DefaultNudges()},
+		fmt.Sprintf("rollout 0: variable 2 is %v, which a nudge of 1e-30 does not change: "+
+			"want a larger one", at): {nil, lost},
+	} {
+		of.ends = c.ends
+		if _, err := NextSlopes(t.Context(), of, jobs, shot, actions, c.by); err == nil ||
+			err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 func slopesLinear(t *testing.T, n int) {
 	const step = 120
 	shot := &lockstep.Snapshot{Step: step}
@@ -454,9 +481,6 @@ func slopesLinear(t *testing.T, n int) {
 		actions = append(actions, []float64{2, -2, 0.3}[i%3])
 	}
 	most, open := 0, 0
-	if small := DefaultNudges(); small != (Nudges{0.1, 0.1, 0.5, 0.1, 0.1}) {
-		t.Errorf("small nudges are %+v", small)
-	}
 	of := linear{most: &most, open: &open}
 	got, err := NextSlopes(t.Context(), of, jobs, shot, actions, DefaultNudges())
 	if err != nil {
@@ -466,23 +490,7 @@ func slopesLinear(t *testing.T, n int) {
 		t.Errorf("%d rollouts have %d lataccels and %d slopes", n, len(got.Lataccel), len(got.By))
 	}
 	if n > 0 {
-		lost := DefaultNudges()
-		lost.Speed = 1e-30
-		at := jobs[0].Route.VEgo[step]
-		for want, c := range map[string]struct {
-			ends error
-			by   Nudges
-		}{
-			errWarp.Error(): {errWarp, DefaultNudges()},
-			fmt.Sprintf("rollout 0: variable 2 is %v, which a nudge of 1e-30 does not change: "+
-				"want a larger one", at): {nil, lost},
-		} {
-			of.ends = c.ends
-			_, err := NextSlopes(t.Context(), of, jobs, shot, actions, c.by)
-			if fmt.Sprint(err) != want {
-				t.Errorf("%v, want %s", err, want)
-			}
-		}
+		slopesRefused(t, of, jobs, shot, actions)
 	}
 	if open != 0 {
 		t.Errorf("%d steppers are left open", open)

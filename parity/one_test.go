@@ -137,19 +137,11 @@ func TestOneDifference(t *testing.T) {
 				r := compared(t, parity.Live(want), parity.Live(got), want.tasks())
 				what := fmt.Sprintf("n %d, step %d, stage %s, index %d", rollout, step, g.Name,
 					element)
-				d := r.First
-				if d == nil || d.Place() != what || d.Want != g.Type.Show(pair[0]) ||
-					d.Got != g.Type.Show(pair[1]) || d.Values != 1 || d.Unrepeated {
+				if d := r.First; d == nil || d.Place() != what ||
+					d.Want != g.Type.Show(pair[0]) || d.Got != g.Type.Show(pair[1]) {
 					t.Fatalf("%s: %v", what, r.Err())
 				}
-				if len(r.Findings) != 1 || r.Findings[0].Findings != 1 || len(r.Others) > 0 ||
-					r.Equal() != rollouts-1 || r.Rollouts[rollout].Equal ||
-					r.Steps != rollouts*steps {
-					t.Fatalf("%s: %+v, %d equal, %d steps", what, r.Findings, r.Equal(), r.Steps)
-				}
-				if r.Plot.Rollout != d.Rollout || r.Plot.Step != step || len(r.Plot.Charts) > 0 {
-					t.Fatalf("%s: it is drawn at %+v", what, r.Plot)
-				}
+				onlyOne(t, r, what, rollout, step)
 				for _, stage := range about.Stages {
 					if n := r.Compared[stage.Name]; n != rollouts*steps {
 						t.Fatalf("%s: %d values of %s were compared", what, n, stage.Name)
@@ -157,6 +149,21 @@ func TestOneDifference(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// onlyOne: what a report on three rollouts of four steps found is one value, and it says no more.
+func onlyOne(t *testing.T, r *parity.Report, what string, rollout, step int) {
+	t.Helper()
+	if r.First.Values != 1 || r.First.Unrepeated || len(r.Findings) != 1 ||
+		r.Findings[0].Findings != 1 || len(r.Others) > 0 {
+		t.Fatalf("%s: %+v, %+v", what, r.First, r.Findings)
+	}
+	if r.Equal() != 2 || r.Rollouts[rollout].Equal || r.Steps != 12 {
+		t.Fatalf("%s: %d equal, %d steps", what, r.Equal(), r.Steps)
+	}
+	if r.Plot.Rollout != r.First.Rollout || r.Plot.Step != step || len(r.Plot.Charts) > 0 {
+		t.Fatalf("%s: it is drawn at %+v", what, r.Plot)
 	}
 }
 

@@ -307,6 +307,22 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
+// counted: every environment has counted so many steps, and none is cut off.
+func counted(t *testing.T, v *vector, step int, want int32, truncated []bool) {
+	t.Helper()
+	for k, b := range v.blocks {
+		for i := range b.count {
+			if b.steps[i] != want {
+				t.Fatalf("step %d: block %d has counted %d steps of environment %d, want %d",
+					step, k, b.steps[i], i, want)
+			}
+		}
+	}
+	if slices.Contains(truncated, true) {
+		t.Fatalf("step %d cuts off what has no limit", step)
+	}
+}
+
 // TestCounted: where there is no limit, what is counted of an episode is taken back before 32 bits
 // end, in every block, and the episode goes on; after a restore, too.
 func TestCounted(t *testing.T) {
@@ -348,20 +364,6 @@ func TestCounted(t *testing.T) {
 		}
 		v.uncounted = 1 // as it is then
 	}
-	counted := func(step int, want int32, truncated []bool) {
-		t.Helper()
-		for k, b := range v.blocks {
-			for i := range b.count {
-				if b.steps[i] != want {
-					t.Fatalf("step %d: block %d has counted %d steps of environment %d, want %d",
-						step, k, b.steps[i], i, want)
-				}
-			}
-		}
-		if slices.Contains(truncated, true) {
-			t.Fatalf("step %d cuts off what has no limit", step)
-		}
-	}
 	late()
 	answers := []classic.Transition{classic.NewTransition(task), classic.NewTransition(task)}
 	for step := range 3 {
@@ -373,7 +375,7 @@ func TestCounted(t *testing.T) {
 		if step > 0 {
 			want = classic.MostSteps + int32(step)
 		}
-		counted(step, want, answers[0].Truncated)
+		counted(t, v, step, want, answers[0].Truncated)
 	}
 	if s, err = v.Snapshot(); err != nil {
 		t.Fatal(err)
@@ -387,7 +389,7 @@ func TestCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for step := range answers {
-		counted(step, classic.MostSteps+2, answers[step].Truncated)
+		counted(t, v, step, classic.MostSteps+2, answers[step].Truncated)
 	}
 }
 

@@ -527,23 +527,7 @@ func TestBadRoute(t *testing.T) {
 		!strings.HasSuffix(stderr, "lockstep: 4 of 8 rollouts failed\n") {
 		t.Errorf("exit %d of two controllers\n%s", status, stderr)
 	}
-	// What looks for the best of all, or is held to them, leaves none out.
-	python := filepath.Join(t.TempDir(), "c.py")
-	if err := os.WriteFile(python, []byte("class Controller: pass\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	for _, words := range [][]string{
-		{"a search", "plan"}, {"a search", "tune"}, {"a score", "verify", python},
-	} {
-		args := append(words[1:], "--own", "--profile", profile, "--data_path", dir)
-		refuses(t, words[1], "lockstep: 2 routes could not be loaded, and "+words[0]+
-			" would leave them out: mend them, or take them out of "+dir+"\n", args...)
-	}
-	shortRoute(t, file("e"), lockstep.MinRows, nil)
-	for _, command := range []string{"plan", "tune"} {
-		refuses(t, command, "route e has 101 rows, one step that costs count, and so no jerk",
-			command, "--own", "--profile", profile, "--data_path", file("e"))
-	}
+	searchesWhole(t, dir)
 	if f := tracedFile(t, trace); len(f.Rollouts) != 2 || f.Rollouts[0].Key[0] != "a" ||
 		f.Rollouts[1].Key[0] != "c" {
 		t.Errorf("%d routes in the trace; want a and c", len(f.Rollouts))
@@ -571,6 +555,29 @@ func TestBadRoute(t *testing.T) {
 		if _, err := os.Stat(trace); err == nil {
 			t.Errorf("%q: a trace of nothing", args)
 		}
+	}
+}
+
+// searchesWhole: what looks for the best of all routes, or is held to them, leaves none out of a
+// folder with two that cannot be loaded, and takes none without a jerk.
+func searchesWhole(t *testing.T, dir string) {
+	t.Helper()
+	python := filepath.Join(t.TempDir(), "c.py")
+	if err := os.WriteFile(python, []byte("class Controller: pass\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, words := range [][]string{
+		{"a search", "plan"}, {"a search", "tune"}, {"a score", "verify", python},
+	} {
+		args := append(words[1:], "--own", "--profile", profile, "--data_path", dir)
+		refuses(t, words[1], "lockstep: 2 routes could not be loaded, and "+words[0]+
+			" would leave them out: mend them, or take them out of "+dir+"\n", args...)
+	}
+	shortest := filepath.Join(dir, "e.csv")
+	shortRoute(t, shortest, lockstep.MinRows, nil)
+	for _, command := range []string{"plan", "tune"} {
+		refuses(t, command, "route e has 101 rows, one step that costs count, and so no jerk",
+			command, "--own", "--profile", profile, "--data_path", shortest)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// TestCacheDir has a home, none, and none with things in its place that are not this user's alone.
+// TestCacheDir has a home, one that nothing can be written to, and a folder that is named.
 func TestCacheDir(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("HOME", filepath.Join(dir, "home"))
@@ -51,6 +51,12 @@ func TestCacheDir(t *testing.T) {
 	if got, err := fileio.CacheDir("a"); err != nil || got != filepath.Join(file, "lockstep", "a") {
 		t.Errorf("with a cache folder that is named: %s, %v", got, err)
 	}
+}
+
+// TestCacheWithoutHome has no home, and then things in its place that are not this user's alone.
+func TestCacheWithoutHome(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
 	t.Setenv("XDG_CACHE_HOME", "")
 	t.Setenv("HOME", "")
 	private := filepath.Join(dir, fmt.Sprintf("lockstep-%d", os.Getuid()))
