@@ -795,6 +795,8 @@ def test_memory_is_counted_before_it_is_taken(sim, short_routes, monkeypatch):
     result = sim.rollout(short_routes, ["zero", "pid"], trajectory=True)
     short = sim.rollout(short_routes[:2], "zero")
     found = sim.collect(NETWORK, short_routes[:2], samples=3)
+    with pytest.raises(ValueError, match="device=True"):  # of what is left there nothing is here
+        sim.collect(NETWORK, short_routes, device=True)
     sim.reset(short_routes)
     snapshot.fork([0, 1, 1], "route")
     lockstep.VectorEnv(7, short_routes)
@@ -804,6 +806,7 @@ def test_memory_is_counted_before_it_is_taken(sim, short_routes, monkeypatch):
         ("10 rollouts", 10 * 256 + whole),
         ("2 rollouts", 2 * 256 + short.costs.nbytes),
         ("samples=3: 6 rollouts", 6 * 256 + 2 * sum(x.nbytes for x in kept)),
+        ("samples=0: 5 rollouts", 5 * 256),
         ("5 rollouts", 5 * 25_000),
         ("3 candidates", 3 * 25_000),
         ("num_envs=7: their rollouts", 7 * 25_000),
