@@ -77,7 +77,8 @@ func classicRefuses(t *testing.T, v classic.Vector) {
 	refuses("a policy is recorded actions, or uniform ones", run(classic.Policy{}, 2))
 	refuses("actions of 1 steps were recorded: 2 are wanted",
 		run(classic.Policy{Recorded: []classic.Actions{actions}}, 2))
-	refuses("the network has 4 outputs, want 2", run(classic.Policy{Network: &classic.Perceptron{}}, 1))
+	refuses("the network has 4 outputs, want 2",
+		run(classic.Policy{Network: &classic.Perceptron{}}, 1))
 	refuses("environment 0: seed -1 is negative", v.Reset(classic.Reset{Seed: -1}))
 	refuses("no snapshot", v.Restore(nil))
 	if totals := fmt.Sprint(v.Totals()); totals != fmt.Sprint(classic.Totals{

@@ -265,7 +265,9 @@ func TestSwapped(t *testing.T) {
 // engine, and a trace says the profile that it has.
 func TestWhoseSchema(t *testing.T) {
 	order := func(names ...string) *script {
-		s := &schema.Schema{Name: "order", Key: []string{"n"}, Outcome: schema.Outcome{Name: "none"}}
+		s := &schema.Schema{
+			Name: "order", Key: []string{"n"}, Outcome: schema.Outcome{Name: "none"},
+		}
 		for _, name := range names {
 			s.Stages = append(s.Stages, schema.Stage{Name: name, Type: "int64"})
 		}

@@ -1130,6 +1130,18 @@ var mutants = []mutant{
 		}),
 		"draws", "job 0 of 12, route g00002[:103], controller zero: ",
 	},
+	{
+		"a total that is no sum of the last seed, by the last position alone",
+		results(func(
+			jobs []lockstep.Job, opts lockstep.Options, i int, r lockstep.Result,
+		) lockstep.Result {
+			if opts.Shortcuts == lockstep.LastPosition && jobs[i].Route.Seed == math.MaxUint32 {
+				r.Costs.Total++
+			}
+			return r
+		}),
+		"draws", "job 2 of 4, route g00002[:103], controller zero: costs {",
+	},
 	{"a name of two words", func(w *wrapper, _ lockstep.Simulator) { w.name = "a b" }, "identity",
 		`Name is "a b", want one word that stays the same`},
 	{"a name of two lines", func(w *wrapper, _ lockstep.Simulator) { w.name = "a\nb" }, "identity",
@@ -1140,12 +1152,14 @@ var mutants = []mutant{
 var near = []mutant{
 	{
 		"other costs of the last job",
-		jerky(func(jobs []lockstep.Job, _ lockstep.Options, i int) bool { return i == 7 }), "results",
-		"job 7 of 8, route g00002[:104], controller pid: stage costs, index 1 (jerk)",
+		jerky(func(_ []lockstep.Job, _ lockstep.Options, i int) bool { return i == 7 }),
+		"results", "job 7 of 8, route g00002[:104], controller pid: stage costs, index 1 (jerk)",
 	},
 	{
 		"a total that is no sum in the last job",
-		results(func(_ []lockstep.Job, _ lockstep.Options, i int, r lockstep.Result) lockstep.Result {
+		results(func(
+			_ []lockstep.Job, _ lockstep.Options, i int, r lockstep.Result,
+		) lockstep.Result {
 			if i == 7 {
 				r.Costs.Total++
 			}

@@ -156,7 +156,8 @@ func TestKeep(t *testing.T) {
 	for _, j := range got.Batch {
 		of = append(of, got.Routes[j.Route].Name)
 	}
-	if !slices.Equal(routes, []string{"c", "b"}) || !slices.Equal(of, []string{"c", "b", "c", "b"}) {
+	if !slices.Equal(routes, []string{"c", "b"}) ||
+		!slices.Equal(of, []string{"c", "b", "c", "b"}) {
 		t.Errorf("routes %q, and jobs of %q", routes, of)
 	}
 }

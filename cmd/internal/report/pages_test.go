@@ -91,7 +91,8 @@ func fixedPages(t *testing.T) map[string]func(path string) error {
 		Bounds: []Bound{{"floor", []float64{33_554_433.125, 16_777_217.375}}},
 		Curve: &Curves{Label: "mean total cost", X: "generation", Names: []string{"best", "mean"},
 			Values: [][]float64{
-				{33_554_439, 33_554_437.5, 33_554_434}, {33_554_441, 33_554_440, 33_554_436, 33_554_435},
+				{33_554_439, 33_554_437.5, 33_554_434},
+				{33_554_441, 33_554_440, 33_554_436, 33_554_435},
 			}},
 	}
 	results := []lockstep.Result{{Costs: costs(671_088.7, 3)}, {Costs: costs(335_544.4, 1)}}

@@ -447,8 +447,8 @@ func TestParityOdd(t *testing.T) {
 	}
 }
 
-// TestBitPair: the bits of both values are told apart by sign, exponent and fraction, of 32 bits and
-// of 64, each run of equal ones and of others a part; there are none of what is no such pair.
+// TestBitPair: the bits of both values are told apart by sign, exponent and fraction, of 32 bits
+// and of 64, each run of equal ones and of others a part; there are none of what is no such pair.
 func TestBitPair(t *testing.T) {
 	text := func(parts []bitPart) (all string) {
 		for _, p := range parts {
@@ -499,7 +499,9 @@ func TestStepsAround(t *testing.T) {
 		values := make([]parity.Float, c.values)
 		p := &parity.Plot{Rollout: "r", Step: c.step, Charts: []parity.Chart{{
 			Label: "x", First: 20, Span: 1,
-			Lines: []parity.Line{{Name: "wanted", Values: values[:1]}, {Name: "got", Values: values}},
+			Lines: []parity.Line{
+				{Name: "wanted", Values: values[:1]}, {Name: "got", Values: values},
+			},
 		}}}
 		charts := newCharts(p)
 		if len(charts) != 1 || charts[0].chart.Label != "x on r, steps "+c.want {

@@ -79,7 +79,9 @@ func TestNewSearch(t *testing.T) {
 	}
 	s := NewSearch("Gains", routes)
 	want := &SearchReport{Title: "Gains", Routes: []string{"1", "2", "3"}, Bounds: []Bound{{
-		"floor", []float64{search.Floor(routes[0]), search.Floor(routes[1]), search.Floor(routes[2])},
+		"floor", []float64{
+			search.Floor(routes[0]), search.Floor(routes[1]), search.Floor(routes[2]),
+		},
 	}}}
 	if d := cmp.Diff(want, s); d != "" || want.Bounds[0].Totals[0] == want.Bounds[0].Totals[2] {
 		t.Errorf("%s, floors %v", d, want.Bounds)

@@ -535,7 +535,8 @@ func TestBuild(t *testing.T) {
 		t.Fatalf("the cache holds %q and %q, want one program of three units", names, objects)
 	}
 	old := []string{
-		filepath.Join(filepath.Dir(names[0]), "old"), filepath.Join(filepath.Dir(objects[0]), "old"),
+		filepath.Join(filepath.Dir(names[0]), "old"),
+		filepath.Join(filepath.Dir(objects[0]), "old"),
 	}
 	for _, path := range old {
 		must(t, os.WriteFile(path, nil, 0o644))
