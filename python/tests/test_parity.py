@@ -185,7 +185,10 @@ def test_what_is_excused_is_told(sim, few):
 def test_the_challenges_interface(sim, few):
     model = tinyphysics.TinyPhysicsModel(sim.model)
     make = functools.partial(tinyphysics.TinyPhysicsSimulator, model)
-    assert lockstep.compare(make, few).equal
+    found = lockstep.compare(make, few)
+    assert found.equal, found.text
+    compared = found.json["report"]["compared"]
+    assert compared["draw"] == compared["sample"] > 0
 
     class Padded(tinyphysics.TinyPhysicsModel):  # of the sequences that it takes the first counts
         def softmax(self, x, axis=-1):
@@ -382,7 +385,10 @@ def test_what_is_closed_is_read(tmp_path):
                 with pytest.raises(ValueError, match=f"step {other} after step {index}"):
                     writer.step(rollout, other)
         writer.end(rollout, error="it fell, \udcff" + "!" * (1 << 20))
-        writer.end(writer.begin(["ä"]), outcome=[np.nan])
+        last = writer.begin(["ä"])
+        with pytest.raises(ValueError, match="no rollout 2: begin returned 0 to 1"):
+            writer.end(2)
+        writer.end(last, outcome=[np.nan])
     told = (b"it fell, \\udcff" + b"!" * (1 << 16))[: 1 << 16]
     assert told in path.read_bytes()
     assert told + b"!" not in path.read_bytes()

@@ -459,6 +459,15 @@ def test_registers_when_gymnasium_is_imported():
         )
         assert "lockstep/Controls-v0" in out
         assert "lockstep/Pendulum-v1" in out
+    without = """
+    import sys, lockstep
+    sys.path.clear()
+    try:
+        import gymnasium
+    except ModuleNotFoundError as e:
+        print(e)
+    """
+    assert python(without, before="") == "No module named 'gymnasium'"
 
 
 def test_a_network_that_is_not_the_challenge_s_is_warned_of(tmp_path):

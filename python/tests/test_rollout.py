@@ -560,6 +560,9 @@ def test_seeds_of_generated_routes(tmp_path):
     for seed in seeds:
         lockstep.generate(tmp_path / str(seed), 1, seed)
     assert len({next((tmp_path / str(s)).iterdir()).read_bytes() for s in seeds}) == len(seeds)
+    lockstep.generate(tmp_path / "default", 1)
+    default, one = (next((tmp_path / name).iterdir()) for name in ("default", "1"))
+    assert default.read_bytes() == one.read_bytes()
 
 
 def test_progress_that_raises_ends_the_run(sim, routes):

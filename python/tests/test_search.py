@@ -32,7 +32,8 @@ def test_tune(sim, short_routes):
         sim.rollout(short_routes[:2], c).costs.tobytes() for c in (found.gains, found.controller)
     ]
     assert best[0] == best[1]
-    assert lockstep.tune(short_routes[:2], "pid", 8, 2).gains.tobytes() == found.gains.tobytes()
+    said = lockstep.tune(short_routes[:2], "pid", 8, 2, 600.0, 1)  # as by default
+    assert said.gains.tobytes() == found.gains.tobytes()
     ended = []  # by its budget, after the first
     found = lockstep.tune(
         short_routes[:2], "pid", 8, 9, budget=5e-3, progress=lambda *done: ended.append(done)
