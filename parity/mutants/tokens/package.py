@@ -41,7 +41,7 @@ TESTS = {
     "_frames.py": ["step", "rollout"],
     "_memory.py": ["rollout", "envs"],
     "_native.py": ["history", "process"],
-    "_register.py": ["envs", "classic"],
+    "_register.py": ["envs", "classic", "process"],
     "_trace.py": ["parity", "rollout"],
 }
 
