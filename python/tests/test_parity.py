@@ -89,6 +89,7 @@ def test_equal(sim, few, tmp_path):
     found = lockstep.compare(Mine(sim.model), few)
     assert found.equal, found.text
     assert found.json["report"]["steps"] == 2 * (84 + 87)
+    assert set(found.json["report"]["compared"]) == {*lockstep.parity.STAGES, "action", "costs"}
     assert ": 4 of 4 rollouts equal, 342 steps\n" in found.text
     # What is equal says nothing of what no drive went through.
     assert found.text.endswith(found.exercised)
@@ -127,6 +128,8 @@ def test_the_default_inputs_reach_every_bound(sim):
     """A simulator without the clip of lataccel was equal by the challenge's gains alone."""
     found = lockstep.compare(Mine(sim.model, "no clip"))
     assert found.outcome == "different"
+    assert found.title == "mine against reference"
+    assert " of 6 rollouts equal" in found.extent  # of three routes, by either gains
     assert found.json["report"]["first"]["stage"] == "lataccel"
     assert found.json["report"]["first"]["key"][1] == "pid_3_0_0"
     routes = sim.load("own", limit=3)
@@ -187,8 +190,10 @@ def test_the_challenges_interface(sim, few):
     make = functools.partial(tinyphysics.TinyPhysicsSimulator, model)
     found = lockstep.compare(make, few)
     assert found.equal, found.text
-    compared = found.json["report"]["compared"]
-    assert compared["draw"] == compared["sample"] > 0
+    steps = 2 * (84 + 87)  # of each stage that it shows
+    shown = ["action", "draw", "lataccel", "prediction", "probs", "sample", "states", "tokens"]
+    want = dict.fromkeys(shown, steps) | {"costs": 4}
+    assert found.json["report"]["compared"] == want
 
     class Padded(tinyphysics.TinyPhysicsModel):  # of the sequences that it takes the first counts
         def softmax(self, x, axis=-1):
