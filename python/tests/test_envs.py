@@ -67,6 +67,7 @@ def test_spaces(short_routes):
         for made in (env.action_space, envs.single_action_space):
             assert made == Box(-2, 2, (1,))
     assert env.metadata == {"render_modes": ["rgb_array", "human"], "render_fps": 10}
+    assert lockstep.VectorEnv(routes=short_routes).num_envs == 1
 
 
 @pytest.mark.parametrize(
@@ -383,6 +384,7 @@ def test_bad_input(short_routes):
         ({"route": 1.5}, TypeError, "integer"),
         ({"route": "nowhere"}, ValueError, "'nowhere': no route has that name"),
         ({"routes": 1}, ValueError, r"options\['routes'\]: there is none such"),
+        ({"route": 5}, ValueError, r"options\['route'\]=5: want 0 to 4$"),
     ]:
         with pytest.raises(kind, match=message):
             env.reset(options=options)

@@ -1,8 +1,10 @@
 """Searches and the command line: the functions of the command line from Python."""
 
 import csv
+import inspect
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -104,9 +106,32 @@ def test_searches_are_those_of_the_commands(sim, short_routes, tmp_path, capfd, 
     capfd.readouterr()
 
 
-def test_fetch():
+def test_defaults_are_those_of_the_command():
+    text = subprocess.run([*PROGRAM, "tune", "--help"], capture_output=True, text=True, check=True)
+    words = " ".join(text.stdout.split())
+    said = dict(re.findall(r"--(\w+)=\S+ (?:(?! --).)*?Default: (\S+?)\.(?= |$)", words))
+    ours = inspect.signature(lockstep.tune).parameters
+    for name in ("kind", "population", "generations", "seed"):
+        assert said[name] == str(ours[name].default), name
+    assert said["budget"] == f"{ours['budget'].default / 60:g}m"
+
+
+def test_fetch(monkeypatch):
+    """What is asked for is asked of the library, which tests of its own hold."""
     with pytest.raises(ValueError, match="what='route'"):
         lockstep.fetch("route")
+    asked = []
+    monkeypatch.setattr(
+        lockstep._native, "long_call", lambda *of, **asks: asked.append((of, asks)) or {"path": "a"}
+    )
+    assert lockstep.fetch("data", "main", "here", print) == "a"
+    assert lockstep.fetch("model") == "a"
+    told = asked[0][1].pop("progress")
+    assert callable(told)
+    assert asked == [
+        (("fetch", 0), {"what": "data", "revision": "main", "out": "here"}),
+        (("fetch", 0), {"what": "model", "revision": "", "out": "", "progress": None}),
+    ]
 
 
 def test_the_command_line(tmp_path):
