@@ -441,13 +441,12 @@ def test_registers_when_gymnasium_is_imported():
     """Importing lockstep does not import it, and the order does not matter."""
     loaded = "import sys, lockstep; print([m for m in ('gymnasium', 'numpy') if m in sys.modules])"
     assert python(loaded, before="") == "[]"
-    assert (
-        python(
-            "import lockstep; print([n for n in lockstep.__all__ if not hasattr(lockstep, n)])",
-            before="",
-        )
-        == "[]"
-    )
+    names = """
+    import lockstep
+    print([n for n in lockstep.__all__ if n not in dir(lockstep) or not hasattr(lockstep, n)])
+    print(hasattr(lockstep, "nothing"), hasattr(lockstep, "no name"), lockstep.shards.__name__)
+    """
+    assert python(names, before="") == "[]\nFalse False lockstep.shards"
     for code in (
         "import lockstep, gymnasium",
         "import gymnasium, lockstep",
