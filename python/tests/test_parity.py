@@ -109,6 +109,7 @@ def test_faults_are_named(sim, few, fault, stage, tmp_path):
     found = lockstep.compare(Mine(sim.model, fault), few, name="port")
     assert found.outcome == "different"
     assert "port against reference" in found.text
+    assert found.effects == ""  # which why tells
     assert " of 4 rollouts equal, " in found.text
     # What the fault did: which rollouts end otherwise, from which step on, by how much; or nothing.
     assert ("rollouts went another way:" in found.text) != (
@@ -280,6 +281,24 @@ def test_a_trace_of_another_profile(sim, few, tmp_path):
         lockstep.compare(path, few)
 
 
+@pytest.mark.parametrize(("shortcuts", "end"), [([], None), (["stop_at_cost_end"], 500)])
+def test_a_trace_is_compared_to_its_end(sim, routes, shortcuts, end, tmp_path):
+    """That of the route, or where costs end, as it says."""
+    route, path = routes[:1], tmp_path / "mine.trace"
+    assert route.rows[0] > 500
+    result = sim.rollout(route, "pid", trajectory=True)
+    with lockstep.TraceWriter(path, lockstep._native.call("schema"), shortcuts=shortcuts) as writer:
+        rollout = writer.begin([route.names[0], "pid"])
+        steps = range(20, end or route.rows[0])
+        for i in steps:
+            lataccel, action = result.lataccel[0, 0, i], result.action[0, 0, i]
+            writer.step(rollout, i, lataccel=lataccel, action=action)
+        writer.end(rollout, outcome=result.costs[0, 0])
+    found = lockstep.compare(path, route)
+    assert found.equal, found.text
+    assert found.json["report"]["steps"] == len(steps)
+
+
 def test_a_simulator_may_write_into_what_it_is_given(sim, few):
     """And use its own arrays again."""
 
@@ -327,6 +346,8 @@ def test_traces_of_any_simulator(tmp_path):
     found = lockstep.compare_traces(want, got)
     assert found.equal, found.text
     assert found.text == f"equal  {got} against {want}: 2 of 2 rollouts equal, 10 steps"
+    told = {key: found.json[key] for key in ("kind", "want", "got")}
+    assert told == {"kind": "traces", "want": str(want), "got": str(got)}
     found = lockstep.compare_traces(want, fall(tmp_path / "wrong.trace", -9.8))
     assert found.outcome == "different"
     first = found.json["report"]["first"]
