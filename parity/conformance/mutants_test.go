@@ -1349,6 +1349,7 @@ var asks = map[string][]string{
 	"draws": {
 		"seed 0, 0 draws, taught false, 111", "seed 4294967295, 83 draws, taught false, 111",
 		"seed 0, 10 draws, taught false, 111", "seed 4294967295, 0 draws, taught false, 111",
+		"seed 4294967295, 0 draws, taught false, 100",
 	},
 	"policies": {"160 rows by 101, trajectory true", "101 rows by 111, trajectory false", "6 jobs"},
 	"batches": {
