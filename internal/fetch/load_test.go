@@ -88,7 +88,9 @@ func TestLoad(t *testing.T) {
 func TestLimit(t *testing.T) {
 	data := []byte("0123456789")
 	for _, have := range []int{0, 4} {
-		for limit, good := range map[int64]bool{9: false, 10: true, 11: true} {
+		for limit, good := range map[int64]bool{
+			9: false, 10: true, 11: true, 5<<32 + 5: true,
+		} {
 			to := filepath.Join(t.TempDir(), "file")
 			if err := os.WriteFile(to, data[:have], 0o600); err != nil {
 				t.Fatal(err)
