@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"math"
 	"regexp"
 	"slices"
@@ -73,8 +74,14 @@ func TestHistogramFiner(t *testing.T) {
 		t.Errorf("%q: %v", h.Notes, counts)
 	}
 	h = newHistogram("lataccel cost", series{"a", "test", []float64{1.5}})
-	if !strings.HasPrefix(h.Notes[0], "Bins of 0.1: ") {
-		t.Errorf("of one value: %q", h.Notes)
+	if !strings.HasPrefix(h.Notes[0], "Bins of 0.1: ") ||
+		!strings.HasSuffix(h.Chart.Label, " in bins of 0.1") {
+		t.Errorf("of one value: %q, %s", h.Notes, h.Chart.Label)
+	}
+	many := append(slices.Repeat([]float64{0.05}, 19), 9.95)
+	h = newHistogram("lataccel cost", series{"a", "test", many})
+	if len(h.Notes) != 2 || h.Notes[1] != "Above 9.9 and not shown: 1." {
+		t.Errorf("of one beyond narrow bins: %q", h.Notes)
 	}
 	h = newHistogram("lataccel cost", series{"a", "test", []float64{0.05, 0.1, 0.3, 1.25, 1.99}})
 	counts = bars(t, h.Chart, h.Chart.Lines[0])
@@ -224,8 +231,9 @@ func TestMedian(t *testing.T) {
 		values []float64
 		want   float64
 	}{{[]float64{3, 1, 2}, 2}, {[]float64{4, 1, math.NaN(), 3, 2}, 2.5}, {[]float64{1}, 1}} {
-		if got := median(c.values); got != c.want {
-			t.Errorf("median of %v is %v, want %v", c.values, got, c.want)
+		was := fmt.Sprint(c.values)
+		if got := median(c.values); got != c.want || fmt.Sprint(c.values) != was {
+			t.Errorf("median of %v is %v, want %v; they are %v now", was, got, c.want, c.values)
 		}
 	}
 	if !math.IsNaN(median(nil)) {

@@ -521,6 +521,8 @@ func TestParityHeadlines(t *testing.T) {
 	}{
 		{Parity{Comparisons: []verdict.Comparison{testComparison()}}, "Every bit is equal", true},
 		{Parity{Comparisons: []verdict.Comparison{inexact}}, "Every difference is explained", true},
+		{Parity{Comparisons: []verdict.Comparison{testComparison(), inexact}},
+			"Every difference is explained", true},
 		{Parity{Comparisons: []verdict.Comparison{testComparison(), {Error: "broken"}}},
 			"1 of 2 comparisons differ", false},
 		{Parity{Comparisons: []verdict.Comparison{absent}}, "Nothing was compared", false},
