@@ -398,6 +398,22 @@ def test_traces_of_any_simulator(tmp_path):
         writer.begin(["1"], a="x" * ((1 << 20) - text + 1))
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="for want of /proc/self/fd")
+def test_no_trace_is_left_open(tmp_path):
+    """Neither by a comparison nor by one that is refused."""
+    want, got, bad = (tmp_path / f"{name}.trace" for name in ("want", "got", "bad"))
+    fall(want)
+    fall(got)
+    bad.write_bytes(want.read_bytes()[:-1])
+    lockstep.compare_traces(want, got)
+    for pair in ((want, bad), (bad, want)):
+        with pytest.raises(ValueError, match="bad"):
+            lockstep.compare_traces(*pair)
+    files = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
+    names = [os.readlink(file) for file in files if os.path.lexists(file)]
+    assert not [name for name in names if name.startswith(str(tmp_path))]
+
+
 def test_what_is_closed_is_read(tmp_path):
     """What no reader would take is refused when it is written, or taken as near as can be."""
     path = tmp_path / "mine.trace"
