@@ -444,7 +444,8 @@ done`)
 	cache := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", cache)
 	t.Setenv("HOME", cache)
-	options.Sources = fstest.MapFS{"a.cpp": {Data: []byte("int x;")}}
+	x := &fstest.MapFile{Data: []byte("int x;")}
+	options.Sources = fstest.MapFS{"a.cpp": x, KernelHeader: x}
 	d, err := Open(options)
 	if err != nil {
 		t.Fatal(err)
@@ -458,12 +459,14 @@ done`)
 }
 
 // TestOptions: the process is the program that the options ask for, and is told them; of translated
-// kernels the device has the name and the hash.
+// kernels the device has the name and the hash, and launches them.
 func TestOptions(t *testing.T) {
 	for _, o := range []Options{
 		{}, {Sanitize: true}, {Watched: true}, {Sanitize: true, Watched: true},
 		{Memory: 1 << 40, Processors: 3, Order: Shuffled, Seed: 1<<63 + 10,
-			Translated: &Translated{Name: "sm_90", Of: "these"}},
+			Translated: &Translated{Name: "sm_90", Of: "these", Kernel: func(string) (string, error) {
+				return "int y;", nil
+			}}},
 	} {
 		d := made(t, "cat >/dev/null", o)
 		program, err := build(d.options.Sources, o.Sanitize, o.Watched)
@@ -476,6 +479,9 @@ func TestOptions(t *testing.T) {
 			want = []string{program, "1099511627776", "3", "shuffled", "9223372036854775818"}
 			if info.Name != "sm_90" || info.Kernels != "these" {
 				t.Errorf("with translated kernels the device is %+v", info)
+			}
+			if err := d.Launch("k", 1, 1, 0, nil); err != nil {
+				t.Errorf("launching a translated kernel: %v", err)
 			}
 		}
 		if !slices.Equal(d.process.Args, want) {
