@@ -64,6 +64,7 @@ func TestFastest(t *testing.T) {
 	}
 	for _, c := range []struct{ asked, rollouts, least, most int }{
 		{0, 1, 20, 20}, {0, 30, 30, 30}, {0, 50, 25, 50}, {0, 1000, 20, 84}, {7, 1000, 7, 7},
+		{1, 1000, 1, 1},
 	} {
 		s, err := New(Config{ModelPath: path, Chunk: c.asked})
 		if err != nil {
