@@ -64,7 +64,6 @@ func TestFastest(t *testing.T) {
 	}
 	for _, c := range []struct{ asked, rollouts, least, most int }{
 		{0, 1, 20, 20}, {0, 30, 30, 30}, {0, 50, 25, 50}, {0, 1000, 20, 84}, {7, 1000, 7, 7},
-		{1, 1000, 1, 1},
 	} {
 		s, err := New(Config{ModelPath: path, Chunk: c.asked})
 		if err != nil {
@@ -108,6 +107,11 @@ func TestFastestKnown(t *testing.T) {
 	s.times[shape{20, 1}], s.times[shape{40, 1}], s.times[shape{80, 1}] = 8, 9, 9
 	if got := s.fastest(80); got.group != 1 {
 		t.Errorf("of two equal groups that of %+v is taken", got)
+	}
+	s.config.Chunk = 1
+	s.times[shape{1, 1}], s.times[shape{1, 3}] = 9, 9
+	if got := s.fastest(100); got != (shape{1, 1}) {
+		t.Errorf("one at a time is asked for, and %+v is taken", got)
 	}
 }
 
