@@ -27,15 +27,6 @@ func TestCacheDir(t *testing.T) {
 		got != filepath.Join(cache, "lockstep", "a", "b") {
 		t.Errorf("with a home: %s, %v", got, err)
 	}
-	if err := os.Remove(filepath.Join(cache, "lockstep")); err != nil {
-		t.Errorf("what was asked of the home left something: %v", err)
-	}
-	if _, err := fileio.CacheDir("a"); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Stat(filepath.Join(cache, "lockstep")); !os.IsNotExist(err) {
-		t.Errorf("the home is asked again: %v", err)
-	}
 	file := filepath.Join(dir, "file")
 	if err := os.WriteFile(file, nil, 0o666); err != nil {
 		t.Fatal(err)
@@ -90,6 +81,25 @@ func TestCacheWithoutHome(t *testing.T) {
 		os.Mkdir(private, 0o700)
 		os.Chown(private, 12345, 12345)
 		refused("another user's")
+	}
+}
+
+// TestAskedOnce: whether a home can be written to is asked once, and leaves nothing there.
+func TestAskedOnce(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("XDG_CACHE_HOME", "")
+	dir, err := fileio.CacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Errorf("what was asked of the home left something: %v", err)
+	}
+	if _, err := fileio.CacheDir(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the home is asked again: %v", err)
 	}
 }
 
