@@ -11,6 +11,7 @@ import (
 	"lockstep"
 	"lockstep/cmd/internal/report"
 	"lockstep/parity"
+	"lockstep/parity/schema"
 	"lockstep/parity/tinyphysics"
 	"lockstep/parity/trace"
 	"lockstep/parity/verdict"
@@ -59,6 +60,10 @@ func compare(t *task, s *simulator, q compareRequest, _ []byte) (any, error) {
 		return nil, usage(err)
 	}
 	defer f.Close()
+	err = schema.Agree(&f.Header.Schema, tinyphysics.Schema(lockstep.AllSteps))
+	if err != nil {
+		return nil, usagef("%s: %w: compare_traces holds it to another trace", q.Trace, err)
+	}
 	if p := f.Header.Profile; p != "" && p != s.Profile().String() {
 		return nil, usagef(
 			"%s has profile %s, the simulator %s: make one with profile=%[2]q", q.Trace, p,
@@ -165,7 +170,11 @@ func judged(c *verdict.Comparison, err error) (any, error) {
 
 // page writes a comparison's report, a file that opens offline.
 func page(_ *task, c *verdict.Comparison, q struct{ File string }, _ []byte) (any, error) {
-	origin := report.Origin{Command: []string{fmt.Sprintf("lockstep.compare(%s)", c.Got)}}
+	call := fmt.Sprintf("lockstep.compare(%s)", c.Got)
+	if c.Kind == "traces" {
+		call = fmt.Sprintf("lockstep.compare_traces(%q, %q)", c.Want, c.Got)
+	}
+	origin := report.Origin{Facts: []report.Fact{{Name: "command", Value: call}}} // no shell's words
 	return nothing{}, report.WriteParity(
 		q.File, report.Parity{Comparisons: []verdict.Comparison{*c}, Origin: origin},
 	)

@@ -8,12 +8,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
 	"lockstep"
 	"lockstep/internal/simtest"
+	"lockstep/parity/tinyphysics"
+	"lockstep/parity/trace"
+	"lockstep/parity/verdict"
 	"lockstep/routefile"
 )
 
@@ -168,5 +173,59 @@ func TestOpenHeeds(t *testing.T) {
 	if err := parse([]byte(`{"worker": 3}`), &first); err == nil ||
 		!strings.Contains(err.Error(), unknown) {
 		t.Errorf("%v, want %s", err, unknown)
+	}
+}
+
+// TestPage: a page names the call that makes it again, as Python has it.
+func TestPage(t *testing.T) {
+	for kind, want := range map[string]string{
+		"diff":   `<dd>lockstep.compare(got)</dd>`,
+		"traces": `<dd>lockstep.compare_traces(&#34;want&#34;, &#34;got&#34;)</dd>`,
+	} {
+		file := filepath.Join(t.TempDir(), "page.html")
+		c := &verdict.Comparison{Kind: kind, Want: "want", Got: "got", Error: "it failed"}
+		if _, err := page(nil, c, struct{ File string }{file}, nil); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%s: the page has no %s", kind, want)
+		}
+	}
+}
+
+// TestCompareOfAnotherSimulator: its trace is refused in words, whatever its keys are.
+func TestCompareOfAnotherSimulator(t *testing.T) {
+	answer, err := open(begin("open", 0, "", nil), 0,
+		[]byte(`{"Engine": "reference", "Model": "own", "Profile": "pins", "Workers": 1}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handle, all := answer.(openAnswer).Handle, put(routes{})
+	defer drop(handle)
+	defer drop(all)
+	s, err := get[*simulator](handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := *tinyphysics.Schema(lockstep.AllSteps)
+	other.Name, other.Key = "fall", other.Key[:1]
+	file := filepath.Join(t.TempDir(), "mine.trace")
+	if err := trace.WriteFile(
+		file, trace.Header{Schema: other}, 0, func(w *trace.Writer) error {
+			w.Begin(trace.Rollout{Key: []string{"00000"}}).End(nil, errors.New("it fell"))
+			return nil
+		},
+	); err != nil {
+		t.Fatal(err)
+	}
+	const want = "mine.trace: fall and tinyphysics are other simulators: compare_traces holds it"
+	q := compareRequest{Trace: file, Mine: "mine", Routes: all}
+	_, err = compare(begin("compare", 0, "", nil), s, q, nil)
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
