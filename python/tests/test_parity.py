@@ -399,7 +399,7 @@ def test_traces_of_any_simulator(tmp_path):
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="for want of /proc/self/fd")
-def test_no_trace_is_left_open(tmp_path):
+def test_no_trace_is_left_open(few, tmp_path):
     """Neither by a comparison nor by one that is refused."""
     want, got, bad = (tmp_path / f"{name}.trace" for name in ("want", "got", "bad"))
     fall(want)
@@ -409,6 +409,9 @@ def test_no_trace_is_left_open(tmp_path):
     for pair in ((want, bad), (bad, want)):
         with pytest.raises(ValueError, match="bad"):
             lockstep.compare_traces(*pair)
+    other = r"want\.trace: fall and tinyphysics are other simulators: compare_traces holds it to"
+    with pytest.raises(ValueError, match=other):
+        lockstep.compare(want, few)
     files = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
     names = [os.readlink(file) for file in files if os.path.lexists(file)]
     assert not [name for name in names if name.startswith(str(tmp_path))]
