@@ -174,7 +174,7 @@ func page(_ *task, c *verdict.Comparison, q struct{ File string }, _ []byte) (an
 	if c.Kind == "traces" {
 		call = fmt.Sprintf("lockstep.compare_traces(%q, %q)", c.Want, c.Got)
 	}
-	origin := report.Origin{Facts: []report.Fact{{Name: "command", Value: call}}} // no shell's words
+	origin := report.Origin{Facts: []report.Fact{{Name: "command", Value: call}}} // no shell's
 	return nothing{}, report.WriteParity(
 		q.File, report.Parity{Comparisons: []verdict.Comparison{*c}, Origin: origin},
 	)
