@@ -12,6 +12,7 @@ import sys
 import lockstep
 import numpy as np
 import pytest
+from conftest import write_route
 from lockstep import __main__ as command
 
 PROGRAM = [sys.executable, "-m", "lockstep"]
@@ -50,6 +51,18 @@ def test_tune(sim, short_routes):
     ]:
         with pytest.raises(ValueError, match=message):
             lockstep.tune(short_routes, **wrong)
+
+
+def test_tune_by_workers(tmp_path):
+    """Rollouts end in any order, and each cost is its own candidate's."""
+    for i, rows in enumerate([131, 104, 119, 102]):
+        write_route(tmp_path / f"{i}.csv", rows, 1 + i / 3)
+    found = []
+    for engine, workers in [("reference", 1), ("reference", 3), ("batched", 3)]:
+        with lockstep.Simulator(engine=engine, model="own", workers=workers) as simulator:
+            tuned = lockstep.tune(simulator.load(tmp_path, cache=False), "pid", 8, 2)
+            found.append((tuned.gains.tobytes(), tuned.history.tobytes()))
+    assert found[1:] == found[:1] * 2
 
 
 def test_plan(sim, short_routes):

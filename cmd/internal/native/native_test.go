@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -227,5 +229,39 @@ func TestCompareOfAnotherSimulator(t *testing.T) {
 	_, err = compare(begin("compare", 0, "", nil), s, q, nil)
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// backwards answers its jobs from the last to the first; the cost says which job and route it is.
+type backwards struct{ lockstep.Implementation }
+
+func (backwards) Simulate(
+	_ context.Context, jobs []lockstep.Job, _ lockstep.Options,
+) iter.Seq2[int, lockstep.Result] {
+	return func(yield func(int, lockstep.Result) bool) {
+		for i := len(jobs) - 1; i >= 0; i-- {
+			total := float64(100*i + jobs[i].Route.Len())
+			if !yield(i, lockstep.Result{Costs: lockstep.Costs{Total: total}}) {
+				return
+			}
+		}
+	}
+}
+
+// TestSweep: results of a search are those of their policies and routes, in whatever order the
+// rollouts end.
+func TestSweep(t *testing.T) {
+	of := routes{{TargetLataccel: make([]float64, 3)}, {TargetLataccel: make([]float64, 7)}}
+	got, err := newSimulator(backwards{}).sweep(begin("tune", 0, "", nil), of,
+		[]lockstep.Policy{lockstep.Zero{}, lockstep.DefaultPID()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var totals []float64
+	for _, r := range got {
+		totals = append(totals, r.Costs.Total)
+	}
+	if want := []float64{3, 107, 203, 307}; !slices.Equal(totals, want) {
+		t.Errorf("costs %v, want %v", totals, want)
 	}
 }

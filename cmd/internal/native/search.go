@@ -78,19 +78,20 @@ func tune(t *task, s *simulator, q tuneRequest, _ []byte) (any, error) {
 	return answer, nil
 }
 
-// sweep rolls policies out: each on all routes.
+// sweep rolls policies out: each on all routes, in this order.
 func (s *simulator) sweep(
 	t *task, of routes, policies []lockstep.Policy,
-) (results []lockstep.Result, err error) {
+) ([]lockstep.Result, error) {
 	var jobs []lockstep.Job
 	for _, policy := range policies {
 		for _, route := range of {
 			jobs = append(jobs, lockstep.Job{Route: route, Policy: policy})
 		}
 	}
+	results := make([]lockstep.Result, len(jobs))
 	counting := figures.Counting{Simulator: s, Counts: &s.counts}
-	for _, r := range counting.Simulate(t, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
-		results = append(results, r)
+	for i, r := range counting.Simulate(t, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+		results[i] = r // they come in the order in which they finish
 		t.done.Add(1)
 	}
 	return results, t.Err()
