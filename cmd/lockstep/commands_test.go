@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"lockstep"
@@ -288,6 +289,33 @@ func TestBenchJudged(t *testing.T) {
 			t.Errorf("of %v it is %v, want %v; they are %v now", given, *got, want, x)
 		}
 	}
+}
+
+// TestBenchRates: what is measured is of one core: rollouts a second, and the share of the time that
+// the network takes.
+func TestBenchRates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // in which a second is one
+		b := &bench{
+			env: &environment{ctx: t.Context()}, jobs: make([]lockstep.Job, 3),
+			truth: make([]lockstep.Costs, 3),
+		}
+		for _, cores := range []int{1, 2} {
+			k := b.enter("sleeper", cores, 3, func(jobs []lockstep.Job) ([]lockstep.Costs, error) {
+				time.Sleep(2 * time.Second)
+				return b.truth, nil
+			})
+			begin := time.Now()
+			k.network = func() time.Duration { return time.Since(begin) / 4 }
+			if err := b.measure(k); err != nil {
+				t.Fatal(err)
+			}
+			inside := 0.25 / float64(cores)
+			if !slices.Equal(k.rates, []float64{1.5}) || !slices.Equal(k.inside, []float64{inside}) {
+				t.Errorf("%d cores: %v rollouts a second, %v in the network; want 1.5 and %v", cores,
+					k.rates, k.inside, inside)
+			}
+		}
+	})
 }
 
 // TestBenchInterrupted: a measurement that is ended says so, by its exit status, too.

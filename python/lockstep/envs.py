@@ -384,7 +384,7 @@ class VectorEnv(
         self._copy = copy
         self._episodes: list[_Episodes | None] = [None] * num_envs
         self._cohorts: list[_Cohort] = []
-        self._begun = False  # every environment has begun an episode
+        self._begun = np.zeros(num_envs, dtype=np.bool_)  # an episode, since all were ended
         self._turn = _native.Turn("environments")
         self._at = _Arrays(self._task, num_envs)
 
@@ -416,8 +416,8 @@ class VectorEnv(
             for i in np.flatnonzero(mask):
                 if seeds[i] is not None or self._episodes[i] is None:
                     self._episodes[i] = _Episodes(self._task, seeding.np_random(seeds[i])[0])
-            self._begun = None not in self._episodes
             infos = self._begin(mask, options, {})
+            self._begun |= mask
             return self._observations(), infos
 
     def _begin(
@@ -459,7 +459,7 @@ class VectorEnv(
             raise ValueError(f"actions: shape {commands.shape}, want ({self.num_envs}, 1)")
         if commands.dtype.kind not in REAL:
             raise TypeError(f"actions: {commands.dtype}, want float32")
-        if not self._begun:
+        if not self._begun.all():
             raise ResetNeeded("call reset first")
         with self._turn:
             again = self._at.ended.copy()
@@ -518,4 +518,4 @@ class VectorEnv(
     def close_extras(self, **_: Any) -> None:
         """End all episodes; a reset begins others."""
         self._leave(np.ones(self.num_envs, dtype=np.bool_))
-        self._begun = False
+        self._begun[:] = False

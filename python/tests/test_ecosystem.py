@@ -97,13 +97,16 @@ def said(value):
 
 
 def answers(envs, steps, seed):
-    """What environments of Stable-Baselines3's answer to seeded actions."""
+    """What environments of Stable-Baselines3's answer to seeded actions, and to resets after them,
+    of which none is seeded again."""
     envs.action_space.seed(seed)
     envs.seed(seed)
     yield said((envs.reset(), envs.reset_infos))
     for _ in range(steps):
         got = envs.step(np.array([envs.action_space.sample() for _ in range(envs.num_envs)]))
         yield said((*got, envs.reset_infos))
+    for _ in range(2):
+        yield said((envs.reset(), envs.reset_infos))
 
 
 def made(name):

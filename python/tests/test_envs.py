@@ -393,8 +393,13 @@ def test_bad_input(short_routes):
         with pytest.raises(TypeError, match=r"action: .*, want float32"):
             env.step(action)
     envs.close()
-    with pytest.raises(ResetNeeded):
-        envs.step(np.zeros((3, 1)))
+    for begun in ([], [0], [1, 2]):  # those of before are begun no longer
+        if begun:
+            envs.reset(options={"reset_mask": np.isin(range(3), begun)})
+        if begun != [1, 2]:
+            with pytest.raises(ResetNeeded):
+                envs.step(np.zeros((3, 1)))
+    envs.step(np.zeros((3, 1)))
     with pytest.raises(ValueError, match="NotAMode"):
         lockstep.VectorEnv(1, short_routes, autoreset_mode="NotAMode")
 

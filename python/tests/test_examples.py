@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import types
 
 import lockstep
 import numpy as np
@@ -130,6 +131,27 @@ def test_ppo_begins_with_a_teacher(tmp_path, sim, short_routes):
         in printed
     )
     assert "epoch    0" in printed
+
+
+def test_advantages_of_ppo_classic():
+    """By hand, of three environments: one goes on, one is terminated, one truncated."""
+    spec = importlib.util.spec_from_file_location("ppo_classic", EXAMPLES / "ppo_classic.py")
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    critic = types.SimpleNamespace(forward=lambda x: x[:, :1])  # the value is what is observed
+    seen = types.SimpleNamespace(
+        rewards=np.array([[1.0, 2, 4], [1, 1, 1]]),
+        observations=np.array([[8.0, 16, 32], [4, 4, 4]])[..., None],
+        final_observations=np.array([[0.0, 64, 128], [0, 0, 0]])[..., None],
+        terminated=np.array([[False, True, False], [False] * 3]),
+        truncated=np.array([[False, False, True], [False] * 3]),
+    )
+    before = np.array([[2.0, 2, 2], [8, 16, 32]])[..., None]
+    gains, returns = example.advantages(seen, before, critic, 0.5, 0.25)
+    last = [1 + 0.5 * 4 - 8, 1 + 0.5 * 4 - 16, 1 + 0.5 * 4 - 32]
+    first = [1 + 0.5 * 8 - 2 + 0.125 * last[0], 2 - 2, 4 + 0.5 * 128 - 2]
+    assert gains.tolist() == [first, last]
+    assert returns.tolist() == (gains + before[..., 0]).tolist()
 
 
 def test_ppo_classic(tmp_path):
