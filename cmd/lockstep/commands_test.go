@@ -291,8 +291,8 @@ func TestBenchJudged(t *testing.T) {
 	}
 }
 
-// TestBenchRates: what is measured is of one core: rollouts a second, and the share of the time that
-// the network takes.
+// TestBenchRates: rollouts a second are of all cores together, and the share of the time that the
+// network takes is of one.
 func TestBenchRates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // in which a second is one
 		b := &bench{
@@ -310,9 +310,10 @@ func TestBenchRates(t *testing.T) {
 				t.Fatal(err)
 			}
 			inside := 0.25 / float64(cores)
-			if !slices.Equal(k.rates, []float64{1.5}) || !slices.Equal(k.inside, []float64{inside}) {
-				t.Errorf("%d cores: %v rollouts a second, %v in the network; want 1.5 and %v", cores,
-					k.rates, k.inside, inside)
+			if !slices.Equal(k.rates, []float64{1.5}) ||
+				!slices.Equal(k.inside, []float64{inside}) {
+				t.Errorf("%d cores: %v rollouts a second, %v in the network; want 1.5 and %v",
+					cores, k.rates, k.inside, inside)
 			}
 		}
 	})

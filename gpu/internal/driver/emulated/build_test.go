@@ -464,9 +464,10 @@ func TestOptions(t *testing.T) {
 	for _, o := range []Options{
 		{}, {Sanitize: true}, {Watched: true}, {Sanitize: true, Watched: true},
 		{Memory: 1 << 40, Processors: 3, Order: Shuffled, Seed: 1<<63 + 10,
-			Translated: &Translated{Name: "sm_90", Of: "these", Kernel: func(string) (string, error) {
-				return "int y;", nil
-			}}},
+			Translated: &Translated{
+				Name: "sm_90", Of: "these",
+				Kernel: func(string) (string, error) { return "int y;", nil },
+			}},
 	} {
 		d := made(t, "cat >/dev/null", o)
 		program, err := build(d.options.Sources, o.Sanitize, o.Watched)
