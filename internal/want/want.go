@@ -43,8 +43,9 @@ var (
 	Package   = &Want{
 		"package", "a Python in which the package is installed", oncePerPython(findPackage),
 	}
+	Node = &Want{"node", "Node.js", findNode}
 
-	All = []*Want{Assets, ONNXRuntime, Compiler, Python, Gymnasium, GPU, Package}
+	All = []*Want{Assets, ONNXRuntime, Compiler, Python, Gymnasium, GPU, Package, Node}
 )
 
 // pythons are the environment variables that name a Python.
@@ -187,6 +188,8 @@ func findCompiler() (string, error) {
 	}
 	return exec.LookPath("g++")
 }
+
+func findNode() (string, error) { return exec.LookPath("node") }
 
 func findPython() (string, error) {
 	names := []string{"python3", "python"}
