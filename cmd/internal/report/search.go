@@ -163,7 +163,7 @@ func (s *SearchReport) WriteText(w io.Writer) error {
 	return nil
 }
 
-// Curves are some lines over the steps of a search.
+// Curves are some lines over the steps of a search, from the first on, whose number is 1.
 type Curves struct {
 	Label, X string
 	Names    []string
@@ -227,7 +227,7 @@ func curveChart(c Curves) *chart {
 		YLabel: c.Label,
 		Y:      s.ticks(5),
 	}
-	out.X = scale{lo: 0, hi: float64(n)}.ticks(min(6, n)) // whole steps
+	out.X = scale{lo: 1, hi: float64(n + 1)}.ticks(min(6, n)) // whole steps
 	for i, name := range c.Names {
 		path := ""
 		for k, v := range c.Values[i] {
