@@ -440,12 +440,8 @@ var mutants = []mutant{
 	},
 	{
 		"SkipWarmup without its draws",
-		observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
-			if s.Index < lockstep.ControlStartIdx && s.Logits == nil {
-				s = clone(s)
-				s.Draw = 0
-			}
-			observe(s)
+		undrawn(func(job *lockstep.Job, s *lockstep.Step) bool {
+			return s.Index < lockstep.ControlStartIdx && s.Logits == nil
 		}),
 		"results", "step 20, stage draw, index 0: want ",
 	},
@@ -1099,34 +1095,23 @@ var mutants = []mutant{
 	},
 	{
 		"pads a route's draws",
-		observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
-			if d := job.Route.Draws; len(d) > 0 && s.Index-lockstep.ContextLength >= len(d) {
-				s = clone(s)
-				s.Draw = 0
-			}
-			observe(s)
+		undrawn(func(job *lockstep.Job, s *lockstep.Step) bool {
+			d := job.Route.Draws
+			return len(d) > 0 && s.Index-lockstep.ContextLength >= len(d)
 		}),
 		"draws", "job 6 of 12, route g00002[:103], controller zero: step 30, stage draw, index 0",
 	},
 	{
 		"draws none for the last seed",
-		observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
-			if job.Route.Seed == math.MaxUint32 {
-				s = clone(s)
-				s.Draw = 0
-			}
-			observe(s)
+		undrawn(func(job *lockstep.Job, s *lockstep.Step) bool {
+			return job.Route.Seed == math.MaxUint32
 		}),
 		"draws", "job 2 of 12, route g00002[:103], controller zero: ",
 	},
 	{
 		"draws others where it is taught",
-		observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
-			if job.Teacher != nil && s.Index < lockstep.ControlStartIdx {
-				s = clone(s)
-				s.Draw = 0
-			}
-			observe(s)
+		undrawn(func(job *lockstep.Job, s *lockstep.Step) bool {
+			return job.Teacher != nil && s.Index < lockstep.ControlStartIdx
 		}),
 		"draws", "job 0 of 12, route g00002[:103], controller zero: ",
 	},
@@ -1259,6 +1244,19 @@ func jerky(
 			return r
 		},
 	)
+}
+
+// undrawn shows a draw of 0 where is says so.
+func undrawn(
+	is func(job *lockstep.Job, s *lockstep.Step) bool,
+) func(*wrapper, lockstep.Simulator) {
+	return observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
+		if is(job, s) {
+			s = clone(s)
+			s.Draw = 0
+		}
+		observe(s)
+	})
 }
 
 // left adds to the costs of the last job once a loop was left, by break or by panic.
