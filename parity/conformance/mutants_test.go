@@ -1028,12 +1028,9 @@ var mutants = []mutant{
 	},
 	{
 		"a total that is no sum where calls are counted",
-		results(func(jobs []lockstep.Job, o lockstep.Options, i int,
-			r lockstep.Result) lockstep.Result {
-			if c, ok := jobs[i].Policy.(lockstep.Custom); ok && c.Name == "counted" && i == 4 {
-				r.Costs.Total++
-			}
-			return r
+		unsummed(func(jobs []lockstep.Job, _ lockstep.Options, i int) bool {
+			c, ok := jobs[i].Policy.(lockstep.Custom)
+			return ok && c.Name == "counted" && i == 4
 		}),
 		"policies", "job 4: costs {",
 	},
@@ -1117,13 +1114,8 @@ var mutants = []mutant{
 	},
 	{
 		"a total that is no sum of the last seed, by the last position alone",
-		results(func(
-			jobs []lockstep.Job, opts lockstep.Options, i int, r lockstep.Result,
-		) lockstep.Result {
-			if opts.Shortcuts == lockstep.LastPosition && jobs[i].Route.Seed == math.MaxUint32 {
-				r.Costs.Total++
-			}
-			return r
+		unsummed(func(jobs []lockstep.Job, opts lockstep.Options, i int) bool {
+			return opts.Shortcuts == lockstep.LastPosition && jobs[i].Route.Seed == math.MaxUint32
 		}),
 		"draws", "job 2 of 4, route g00002[:103], controller zero: costs {",
 	},
@@ -1142,13 +1134,8 @@ var near = []mutant{
 	},
 	{
 		"a total that is no sum in the last job",
-		results(func(
-			_ []lockstep.Job, _ lockstep.Options, i int, r lockstep.Result,
-		) lockstep.Result {
-			if i == 7 {
-				r.Costs.Total++
-			}
-			return r
+		unsummed(func(_ []lockstep.Job, _ lockstep.Options, i int) bool {
+			return i == 7
 		}),
 		"results", "job 7 of 8, route g00002[:104], controller pid: costs {",
 	},
@@ -1240,6 +1227,20 @@ func jerky(
 			if r.Err == nil && is(jobs, opts, i) {
 				r.Costs.Jerk++
 				r.Costs.Total = float64(r.Costs.Lataccel*50) + r.Costs.Jerk
+			}
+			return r
+		},
+	)
+}
+
+// unsummed adds to the total of some jobs, which then is no sum.
+func unsummed(
+	is func(jobs []lockstep.Job, opts lockstep.Options, i int) bool,
+) func(*wrapper, lockstep.Simulator) {
+	return results(
+		func(jobs []lockstep.Job, opts lockstep.Options, i int, r lockstep.Result) lockstep.Result {
+			if is(jobs, opts, i) {
+				r.Costs.Total++
 			}
 			return r
 		},

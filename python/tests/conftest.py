@@ -1,6 +1,7 @@
 """What tests share: simulators, routes, and where the challenge's own files are."""
 
 import gc
+import importlib.util
 import os
 from pathlib import Path
 
@@ -11,6 +12,15 @@ REPOSITORY = Path(__file__).parents[2]
 
 # Seconds that a program of a test may take. No machine is too slow for it: it ends what hangs.
 PATIENCE = 1800
+
+
+def example(name):
+    """A program of python/examples, imported."""
+    path = REPOSITORY / "python" / "examples" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def assets():

@@ -13,7 +13,7 @@ import gymnasium
 import lockstep
 import numpy as np
 import pytest
-from conftest import REPOSITORY
+from conftest import example
 from gymnasium.vector import SyncVectorEnv
 
 NUMPY1 = np.lib.NumpyVersion(np.__version__) < "2.0.0"
@@ -171,15 +171,6 @@ def test_stable_baselines_vectors_train():
         VecEnv("CartPole-v1", 2)
     with pytest.raises(TypeError, match="envs: TimeLimit, want an id"):
         VecEnv(gymnasium.make("lockstep/CartPole-v1"))
-
-
-def example(name):
-    """A program of python/examples, imported."""
-    path = REPOSITORY / "python" / "examples" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1"])

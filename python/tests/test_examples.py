@@ -11,7 +11,7 @@ import types
 import lockstep
 import numpy as np
 import pytest
-from conftest import PATIENCE, REPOSITORY
+from conftest import PATIENCE, REPOSITORY, example
 
 EXAMPLES = REPOSITORY / "python" / "examples"
 
@@ -96,9 +96,7 @@ def test_ppo(tmp_path, sim):
 
 def test_ppo_begins_with_a_teacher(tmp_path, sim, short_routes):
     pytest.importorskip("torch")
-    spec = importlib.util.spec_from_file_location("ppo", EXAMPLES / "ppo.py")
-    ppo = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(ppo)
+    ppo = example("ppo")
     gains = np.array([0.2, 0.1, -0.05, 0.3, 0.2, -0.1, 0.1, 0.3, 0.2, 0.01])
     teacher = ppo.Feedforward(gains, len(short_routes))
     mine, engine = (
@@ -135,9 +133,6 @@ def test_ppo_begins_with_a_teacher(tmp_path, sim, short_routes):
 
 def test_advantages_of_ppo_classic():
     """By hand, of three environments: one goes on, one is terminated, one truncated."""
-    spec = importlib.util.spec_from_file_location("ppo_classic", EXAMPLES / "ppo_classic.py")
-    example = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(example)
     critic = types.SimpleNamespace(forward=lambda x: x[:, :1])  # the value is what is observed
     seen = types.SimpleNamespace(
         rewards=np.array([[1.0, 2, 4], [1, 1, 1]]),
@@ -147,7 +142,7 @@ def test_advantages_of_ppo_classic():
         truncated=np.array([[False, False, True], [False] * 3]),
     )
     before = np.array([[2.0, 2, 2], [8, 16, 32]])[..., None]
-    gains, returns = example.advantages(seen, before, critic, 0.5, 0.25)
+    gains, returns = example("ppo_classic").advantages(seen, before, critic, 0.5, 0.25)
     last = [1 + 0.5 * 4 - 8, 1 + 0.5 * 4 - 16, 1 + 0.5 * 4 - 32]
     first = [1 + 0.5 * 8 - 2 + 0.125 * last[0], 2 - 2, 4 + 0.5 * 128 - 2]
     assert gains.tolist() == [first, last]

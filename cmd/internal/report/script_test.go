@@ -69,8 +69,7 @@ func TestScript(t *testing.T) {
 	}
 	for step, got := range shown[:steps] {
 		for i, of := range columns {
-			unit, _ := strconv.ParseFloat(page.Plots[i].Unit, 64)
-			words := pointedAt(of, step-i, unit)
+			words := pointedAt(of, step-i, page.Plots[i].Unit)
 			if want := fmt.Sprintf("%.1f s: ", float64(step)/10) + words; got[i] != want {
 				t.Errorf("plot %d, step %d: it shows %q, want %q", i, step, got[i], want)
 			}
@@ -81,15 +80,16 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// pointedAt are the columns' values at an index, in whole units.
-func pointedAt(columns [][]float64, at int, unit float64) string {
+// pointedAt are the columns' values at an index, in whole units, with the unit's decimals.
+func pointedAt(columns [][]float64, at int, unitText string) string {
 	var words []string
+	unit, _ := strconv.ParseFloat(unitText, 64)
+	_, decimals, _ := strings.Cut(unitText, ".")
 	for k, values := range columns {
 		if at < 0 || at >= len(values) || !drawable(values[at]) {
 			continue
 		}
-		decimals := max(0, int(-math.Floor(math.Log10(unit)+0.5)))
-		text := strconv.FormatFloat(math.Round(values[at]/unit)*unit, 'f', decimals, 64)
+		text := strconv.FormatFloat(math.Round(values[at]/unit)*unit, 'f', len(decimals), 64)
 		words = append(words, fmt.Sprintf("line%d %s", k, text))
 	}
 	return strings.Join(words, ", ")

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -36,8 +35,7 @@ func TestSearchPage(t *testing.T) {
 			X: "generation", Names: []string{"best"}, Values: [][]float64{values},
 		}).X {
 			generation, err := strconv.Atoi(tick.Text)
-			if at := float64(generation-1) / float64(n); err != nil ||
-				math.Abs(tick.at-at) > 1e-12 {
+			if err != nil || tick.at != float64(generation-1)/float64(n) {
 				t.Errorf("%d generations: a tick of %s at %v", n+1, tick.Text, tick.at)
 			}
 		}
