@@ -695,7 +695,7 @@ test-torch: ## the Python package beside PyTorch: training, resume, export, the 
 .PHONY: bench-memory
 bench-memory: build ## how much memory a run over 5,000 generated routes takes at most
 	@mkdir -p build
-	$(BIN) generate --num_routes 5000 --out build/routes-5000
+	$(BIN) generate --num_routes 5000 --seed 0 --out build/routes-5000
 	$(PYTHON) -c 'import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); \
 		print("at most", resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024, "MB resident")' \
 		$(BIN) rollout --engine batched --data_path build/routes-5000 --num_segs 5000

@@ -9,7 +9,7 @@ import (
 
 type generateCommand struct {
 	NumRoutes int    `name:"num_routes" default:"100" help:"How many routes."`
-	Seed      uint64 `name:"seed" default:"0" help:"Equal seeds give equal bytes; route k of a seed does not depend on how many there are."`
+	Seed      uint64 `name:"seed" default:"1" help:"Equal seeds give equal bytes; route k of a seed does not depend on how many there are."`
 	Out       string `name:"out" required:"" placeholder:"DIR" help:"The folder that they are written to."`
 }
 

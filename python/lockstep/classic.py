@@ -36,6 +36,7 @@ from gymnasium.vector.utils import batch_space
 
 from lockstep import _native
 from lockstep._device import DeviceArray, Place, on_device
+from lockstep._equality import Bitwise
 from lockstep.simulator import count_workers, whole
 
 __all__ = ["Env", "Network", "Rollout", "Snapshot", "VectorEnv"]
@@ -59,8 +60,8 @@ BOUNDS: dict[str, list[list[float]]] = {
 }
 
 
-@dataclass(frozen=True)
-class Network:
+@dataclass(frozen=True, eq=False)
+class Network(Bitwise):
     """A perceptron that chooses actions inside the engine, in float32.
 
     Layer by layer the products are added in order, each rounded first, and between layers what is
@@ -131,9 +132,12 @@ class Network:
             np.savez(f, **arrays)
 
 
-@dataclass(frozen=True)
-class Rollout:
-    """What a run recorded, (steps, N) or (steps, N, values) each; None where not asked for."""
+@dataclass(frozen=True, eq=False)
+class Rollout(Bitwise):
+    """What a run recorded, (steps, N) or (steps, N, values) each; None where not asked for.
+
+    ``==`` compares the arrays by their bits.
+    """
 
     states: npt.NDArray[np.float64] | None = None
     rewards: npt.NDArray[np.float64] | None = None

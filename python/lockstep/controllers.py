@@ -27,6 +27,7 @@ from typing import Any, Union
 import numpy as np
 import numpy.typing as npt
 
+from lockstep._equality import Bitwise
 from lockstep._frames import COLUMNS
 from lockstep._kinds import GAINS
 from lockstep.network import Network
@@ -47,8 +48,8 @@ FloatArray = npt.NDArray[np.float64]
 TABLE_STEPS = COST_END_IDX - CONTROL_START_IDX
 
 
-@dataclass
-class BatchStep:
+@dataclass(eq=False)
+class BatchStep(Bitwise):
     """What a controller that is a function sees: one step of N routes.
 
     It is called for every step from 20 on, in order; its answers count from step 100 on.

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lockstep import _native
+from lockstep._equality import Bitwise
 from lockstep._progress import Progress, told
 from lockstep.controllers import TABLE_STEPS, specify
 from lockstep.simulator import Routes, some, specify_routes
@@ -19,9 +20,9 @@ __all__ = ["Tuned", "fetch", "plan", "tune"]
 FloatArray = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Tuned:
-    """What a search for gains has come to.
+@dataclass(frozen=True, eq=False)
+class Tuned(Bitwise):
+    """What a search for gains has come to. ``==`` compares the arrays by their bits.
 
     Attributes
     ----------

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from lockstep import _frames, _memory, _native
 from lockstep._device import DeviceArray, Place
+from lockstep._equality import Bitwise
 from lockstep._frames import COLUMNS
 from lockstep._progress import Progress, told
 from lockstep.controllers import Controllers, distinct, specify, steer
@@ -41,11 +42,11 @@ COSTS = ("lataccel_cost", "jerk_cost", "total_cost")
 JOB_BYTES = 256
 
 
-@dataclass(frozen=True)
-class Route:
+@dataclass(frozen=True, eq=False)
+class Route(Bitwise):
     """One drive: columns of equal length, one value for every step of 0.1 s.
 
-    The arrays are read-only views.
+    The arrays are read-only views. ``==`` compares them by their bits.
 
     Attributes
     ----------
@@ -164,9 +165,9 @@ class Routes(_native.Uncopied, Sequence[Route]):
         return self._columns
 
 
-@dataclass(frozen=True, repr=False)
-class Result:
-    """What K controllers on N routes gave.
+@dataclass(frozen=True, eq=False, repr=False)
+class Result(Bitwise):
+    """What K controllers on N routes gave. ``==`` compares all of it by its bits.
 
     Attributes
     ----------

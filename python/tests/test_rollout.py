@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import dataclasses
 import hashlib
 import json
 import math
@@ -13,6 +14,7 @@ import lockstep
 import numpy as np
 import pytest
 from conftest import REPOSITORY, write_route
+from lockstep import __main__ as command
 from lockstep import _frames, _memory, _progress, classic
 from lockstep.controllers import distinct
 from lockstep.simulator import count_workers
@@ -150,6 +152,47 @@ def test_the_hash_is_of_every_bit():
         changed[place] = np.nextafter(changed[place], 0)
         seen.add(sha256(changed))
     assert len(seen) == 1 + costs.size
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        kind
+        for module in (lockstep, classic)
+        for name in module.__all__
+        if dataclasses.is_dataclass(kind := getattr(module, name))
+    ],
+    ids=lambda kind: kind.__name__,
+)
+def test_equality_is_of_every_bit(kind):
+    """Of what holds arrays: of each field, wherever its arrays stand."""
+    names = [field.name for field in dataclasses.fields(kind)]
+    for make in (
+        lambda *numbers: np.array(numbers),
+        lambda *numbers: [np.zeros(1), np.array(numbers)],
+        lambda *numbers: {(0, 1): np.array(numbers)},
+        lambda *numbers: {(0, 1): ValueError("costs", np.array(numbers))},
+    ):
+
+        def made(changed=None, *numbers, make=make):
+            return kind(**{n: make(*(numbers if n == changed else (0.0, math.nan))) for n in names})
+
+        assert made() == made()
+        for name in names:
+            for numbers in ((-0.0, math.nan), (0.0, -math.nan), (0.0,), (0, 1)):
+                assert made() != made(name, *numbers), (name, numbers)
+    assert made() != made(names[0]).__dict__
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(made())
+
+
+def test_results_are_equal(sim, short_routes, tmp_path):
+    broken = tmp_path / "broken.py"
+    broken.write_text("class Controller:\n    def update(self, *a, **k):\n        return 1 / 0\n")
+    for controller in ("pid", broken):
+        result = sim.rollout(short_routes, controller)
+        assert result == sim.rollout(short_routes, controller)
+        assert result != sim.rollout(short_routes[1:], controller)
 
 
 def test_a_function_sees_what_a_controller_of_the_challenge_sees(sim, routes, tmp_path):
@@ -561,8 +604,11 @@ def test_seeds_of_generated_routes(tmp_path):
         lockstep.generate(tmp_path / str(seed), 1, seed)
     assert len({next((tmp_path / str(s)).iterdir()).read_bytes() for s in seeds}) == len(seeds)
     lockstep.generate(tmp_path / "default", 1)
-    default, one = (next((tmp_path / name).iterdir()) for name in ("default", "1"))
-    assert default.read_bytes() == one.read_bytes()
+    command.main(["generate", "--num_routes", "1", "--out", str(tmp_path / "command")])
+    default, one, command_s = (
+        next((tmp_path / name).iterdir()) for name in ("default", "1", "command")
+    )
+    assert default.read_bytes() == one.read_bytes() == command_s.read_bytes()
 
 
 def test_progress_that_raises_ends_the_run(sim, routes):

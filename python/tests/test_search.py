@@ -171,6 +171,6 @@ def test_the_command_line_in_this_process(tmp_path, capfd, monkeypatch):
     before = dict(os.environ)
     assert command.main(["generate", "--num_routes", "1", "--out", str(tmp_path / "routes")]) == 0
     assert dict(os.environ) == before
-    assert capfd.readouterr().out == f"1 routes of seed 0 in {tmp_path / 'routes'}\n"
+    assert capfd.readouterr().out == f"1 routes of seed 1 in {tmp_path / 'routes'}\n"
     assert command.main(["fetch", "nothing"]) == 2
     assert "nothing" in capfd.readouterr().err
