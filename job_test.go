@@ -58,6 +58,11 @@ func TestJobLimits(t *testing.T) {
 		j.Draws[k] = u
 		return j
 	}
+	kept := func(k int, u float64) lockstep.Job {
+		j := drawn(k, u)
+		j.Route.Draws, j.Draws = j.Draws, nil
+		return j
+	}
 	columns := "want equal numbers"
 	for _, c := range []struct {
 		name      string
@@ -97,6 +102,8 @@ func TestJobLimits(t *testing.T) {
 		{"the last draw below 0", drawn(579, -1e-300), 0, "the draw of step 599 is -1e-300"},
 		{"a draw that is NaN", drawn(1, math.NaN()), 0, "the draw of step 21 is NaN"},
 		{"a draw that no step has", drawn(480, 2), lockstep.CostOnly, ""},
+		{"a draw of 1 that the route keeps", kept(579, 1), 0, "the draw of step 599 is 1"},
+		{"a kept draw that no step has", kept(480, 2), lockstep.CostOnly, ""},
 		{"a table", lockstep.Job{Route: rows(n), Policy: table}, 0, ""},
 		{"a table that is nil", lockstep.Job{Route: rows(n), Policy: (*lockstep.Table)(nil)}, 0,
 			"has no actions"},

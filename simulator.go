@@ -100,13 +100,17 @@ func (j *Job) Check(shortcuts Shortcuts) error {
 	return j.checkPolicy()
 }
 
-// checkDraws refuses draws that are given but are not what n steps need. One beyond the edge of the
-// last token would choose a token that is none.
+// checkDraws refuses draws that are given, or kept with the route, but are not what n steps need.
+// One beyond the edge of the last token would choose a token that is none.
 func (j *Job) checkDraws(n int) error {
 	if j.Draws != nil && len(j.Draws) < n {
 		return fmt.Errorf("%d draws are given, want %d", len(j.Draws), n)
 	}
-	for k, u := range j.Draws[:min(n, len(j.Draws))] {
+	draws := j.Draws
+	if draws == nil {
+		draws = j.Route.Draws
+	}
+	for k, u := range draws[:min(n, len(draws))] {
 		if !(u >= 0 && u < 1) {
 			return fmt.Errorf("the draw of step %d is %v, want one in [0, 1)", ContextLength+k, u)
 		}
