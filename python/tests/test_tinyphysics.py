@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import numpy as np
 import patches
 import pytest
 from conftest import PATIENCE
-from lockstep import tinyphysics
+from lockstep import shards, tinyphysics
 
 pandas = pytest.importorskip("pandas")
 
@@ -145,6 +146,30 @@ def test_profiles(sim, monkeypatch, capsys):
     answer["whole"] = False  # nothing is known of a program that cannot run here
     lockstep.TinyPhysicsModel(sim.model, profile=other)
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a script stands in Python's place")
+def test_unknown_arithmetic(tmp_path, monkeypatch):
+    """A Python whose exponentials nobody knows is warned of wherever it is asked, by a simulator
+    and by a plan; of two profiles nothing is said, since one of them is not known.
+    """
+    python = tmp_path / "python"
+    python.write_text(
+        '#!/bin/sh\ncase "$2" in "import sys; "*) echo "lockstep-answer $0"; exit;; esac\n'
+        f"'{sys.executable}' \"$@\" | "
+        """sed '/"probe": "exp"/s/"bits": "..../"bits": "AAAA/'\n"""
+    )
+    python.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(python))
+    unknown = re.escape(f"{python}: probe exp: answer ") + ".*, which no profile has"
+    with pytest.warns(UserWarning, match=unknown) as simulators:
+        sim = lockstep.Simulator(engine="reference", model="own")
+    with pytest.warns(UserWarning, match=unknown) as plans:
+        shards.plan(tmp_path / "plan", data="own", limit=1, model="own", shards=1)
+    for caught in (simulators, plans):
+        assert [(str(w.message), w.filename) for w in caught] == [(sim.notices[0], __file__)]
+    warnings.simplefilter("error")
+    lockstep.TinyPhysicsModel(sim.model, profile="ort1.23-avx2-expF-sinfma-csv2")
 
 
 def test_arithmetic(sim):
