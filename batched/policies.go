@@ -133,6 +133,9 @@ func (w *worker) actTogether() {
 			}
 			return true
 		})
+		if len(w.ready) == 0 { // all of them see NaN
+			continue
+		}
 		out := p.run(w.kernels, len(w.ready))
 		for k, r := range w.ready {
 			r.command = r.controller.(actor).Act(

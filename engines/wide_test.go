@@ -3,6 +3,7 @@ package engines
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,6 +50,30 @@ func TestWide(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSeesNaN: a network that sees NaN fails its rollouts with the reference's error, whether
+// others of it go on or not, whatever its width.
+func TestSeesNaN(t *testing.T) {
+	good := cutRoute(policyRoutes(t, 1)[0], 110)
+	broken := *good
+	broken.AEgo = slices.Clone(broken.AEgo)
+	broken.AEgo[103] = math.NaN()
+	everyEngine(t, func(t *testing.T, s, reference lockstep.Implementation) {
+		for _, p := range []*lockstep.Network{policytest.Winner(), policytest.Declared(1),
+			policytest.Network(t)} {
+			all := []lockstep.Job{{Route: &broken, Policy: p}, {Route: good, Policy: p}}
+			for n := 1; n <= len(all); n++ {
+				got, want := simulated(s, all[:n]), simulated(reference, all[:n])
+				if got != want {
+					t.Errorf("%v, %d jobs: %.300s, want %.300s", p, n, got, want)
+				}
+				if !strings.Contains(want, "is NaN") {
+					t.Errorf("%v sees no NaN: %.300s", p, want)
+				}
+			}
+		}
+	})
 }
 
 // collectsWhatItSees holds the observations of what is collected to those that the network

@@ -19,7 +19,7 @@ import (
 )
 
 // TestExported: in Python each exported controller steers as the engine does, in every bit of every
-// action, on routes that saturate, are slow, and end before plans do.
+// action, on routes that saturate, are slow, brake beyond the tyres' grip, and end before plans do.
 func TestExported(t *testing.T) {
 	want.Python.Need(t)
 	model, _, err := defaults.Write(t.TempDir())
@@ -41,6 +41,9 @@ func TestExported(t *testing.T) {
 			routes = append(routes, job.Route)
 		}
 	}
+	brakes := *routes[0]
+	brakes.Name, brakes.AEgo = "brakes", slices.Repeat([]float64{-8}, brakes.Len())
+	routes = append(routes, &brakes)
 	list := byName(t)
 	list["pid"] = lockstep.PID{P: 0.7, I: 0.11, D: -0.31}
 	for name, p := range list {
