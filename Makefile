@@ -98,7 +98,7 @@ PKG ?= ./parity/schema
 mutation: ## judge a package's tests by mutants that nobody chose (PKG=./parity/schema), and enter the score in parity/mutants/MUTATION.md
 	$(GO) run ./parity/mutants/mutation --enter $(MUTATIONFLAGS) $(PKG)
 
-.PHONY: mutation-kernels mutation-assembly mutation-python
+.PHONY: mutation-kernels mutation-assembly mutation-python mutation-programs
 mutation-kernels: ## the same of the kernels, executed on the CPU: a sample (MUTATIONFLAGS='--most 40 --seed 7')
 	$(PYTHON) parity/mutants/tokens/kernels.py --enter $(MUTATIONFLAGS)
 
@@ -107,6 +107,9 @@ mutation-assembly: ## the same of the assembly of x86-64, a sample of each packa
 
 mutation-python: ## the same of the Python package, which make test-python installs
 	$(PYTHON_VENV)/bin/python parity/mutants/tokens/package.py --enter $(MUTATIONFLAGS)
+
+mutation-programs: venv ## the same of the Python programs that Go packages carry or write
+	@$(WITH_PYTHON); $(PYTHON) parity/mutants/tokens/programs.py --enter $(MUTATIONFLAGS)
 
 .PHONY: mutation-diff
 mutation-diff: ## mutants of the lines of Go that differ from the revision BASE; after 200 s no other is judged

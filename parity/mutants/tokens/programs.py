@@ -1,35 +1,32 @@
 """Mutants of the Python programs that Go packages carry or write, which nobody chose.
 
-Each is a file of a copy of the tree, and judged by the tests of the packages that use it, which
-need a Python with the packages that `lockstep doctor` names.
+Each is a file of a copy of the tree, and judged by the tests of a Go package, which need a Python
+with the packages that `lockstep doctor` names.
 
     LOCKSTEP_PYTHON=build/python/bin/python python3 parity/mutants/tokens/programs.py --most 40
 """
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping
 
 import common
 import package
 
-# Which tests see a program, the quickest first.
+# Which package's tests see a folder's programs.
 TESTS = {
-    "policyfile/network.py": [["./golden/policies"]],
-    "policyfile/pid.py": [["./golden/policies"]],
-    "policyfile/pidff.py": [["./golden/policies"]],
-    "parity/trace/reader.py": [["./parity/trace"]],
-    "parity/trace/writer.py": [["./parity/trace"]],
-    "internal/installed/probe.py": [["./internal/installed"]],
-    "internal/upstream/upstream.py": [["./internal/upstream"]],
-    "internal/pycontroller/watch.py": [["./internal/pycontroller"], ["./cmd/lockstep"]],
-    "internal/pycontroller/worker.py": [["./internal/pycontroller"], ["./cmd/lockstep"]],
+    "internal/installed": "./internal/installed",
+    "internal/pycontroller": "./internal/pycontroller",
+    "internal/upstream": "./internal/upstream",
+    "parity/trace": "./parity/trace",
+    "policyfile": "./golden/policies",
 }
 
 
-def main() -> None:
-    o = common.options(__doc__, most=40, folders=TESTS)
-    given = {f: (common.ROOT / f).read_text() for f in o.folder or TESTS}
+def judge(o: argparse.Namespace, folder: str) -> None:
+    files = [f for f in common.tracked(folder) if f.endswith(".py") and "testdata" not in f]
+    given = {f: (common.ROOT / f).read_text() for f in files}
     everything = {m: e for f, text in given.items() for m, e in package.mutants(f, text).items()}
     chosen = common.sample(list(everything), o.seed, o.most)
     if o.list:
@@ -46,12 +43,16 @@ def main() -> None:
             (tree / m.file).write_bytes(data[:start] + new.encode() + data[end:])
         return {"LOCKSTEP_REQUIRE_PYTHON": "1"}
 
-    def judges(m: common.Mutant | None) -> list[tuple[str, list[str]]]:
-        of = [m.file] if m else dict.fromkeys(m.file for m in chosen)
-        commands = {tuple(packages): None for file in of for packages in TESTS[file]}
-        return [("", ["go", "test", "-count=1", "-failfast", *some]) for some in commands]
+    def judges(_: common.Mutant | None) -> list[tuple[str, list[str]]]:
+        return [("", ["go", "test", "-count=1", "-failfast", TESTS[folder]])]
 
-    common.judge(o, "programs of Python", len(everything), chosen, tree, judges, plant)
+    common.judge(o, folder, len(everything), chosen, tree, judges, plant)
+
+
+def main() -> None:
+    o = common.options(__doc__, most=40, folders=TESTS)
+    for folder in o.folder or TESTS:
+        judge(o, folder)
 
 
 if __name__ == "__main__":
