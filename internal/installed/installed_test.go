@@ -361,11 +361,16 @@ func kept(t *testing.T) []string {
 	return files
 }
 
-// TestLive asks the Python of this machine, and asks for what its answers are kept.
+// TestLive asks the Python of this machine, and asks for what its answers are kept. It has its own
+// NumPy, whatever the working folder has.
 func TestLive(t *testing.T) {
 	python := want.Python.Need(t)
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	temporary := t.TempDir()
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("numpy.py", []byte("raise ImportError('another')\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	t.Setenv("TMPDIR", temporary)
 	f := find(t.Context(), python)
 	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
