@@ -99,6 +99,19 @@ func TestOpenEndless(t *testing.T) {
 	if _, err := ReadFile(path, kind); err == nil || err.Error() != want {
 		t.Errorf("one without an end: %v, want %s", err, want)
 	}
+	r, w, err = os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if _, err := w.WriteString("123456"); err != nil {
+		t.Fatal(err)
+	}
+	Disk = kernels{file: r}
+	want = "read " + path + ": more than the 5 bytes that a test may have"
+	if _, err := ReadFile(path, kind); err == nil || err.Error() != want {
+		t.Errorf("one without an end, of a byte too many: %v, want %s", err, want)
+	}
 	if err := os.WriteFile(path, []byte{0}, 0o666); err != nil {
 		t.Fatal(err)
 	}
