@@ -104,6 +104,11 @@ func TestWarm(t *testing.T) {
 	if n := len(d.At(0).Data); n != len(s.Stages) {
 		t.Errorf("a step that was kept has %d places for arrays, want %d", n, len(s.Stages))
 	}
+	var bare Digests // a schema that nobody has checked may be without stages
+	bare.Append((&Schema{}).NewStep())
+	if n := bare.Len(); n != 1 {
+		t.Errorf("one step without stages is %d", n)
+	}
 }
 
 // TestPrintable: no name of a schema has what cannot be printed, wherever it stands.
