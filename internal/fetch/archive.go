@@ -131,7 +131,7 @@ func extract(f *zip.File, to string) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(out, io.LimitReader(in, int64(f.UncompressedSize64)+1)) // which fails there
+	_, err = io.Copy(out, in) // archive/zip gives as many bytes as the file says, or an error
 	if err = errors.Join(err, out.Close()); err != nil {
 		os.Remove(to) // half a file is none, and would be in the way of the next
 	}

@@ -317,7 +317,8 @@ func TestRoom(t *testing.T) {
 }
 
 // TestHuge: an archive whose files say that they have more bytes than all routes is refused before
-// any is unpacked, also where their sum would be a small number again.
+// any is unpacked, also where their sum would be a small number again; and a file that has fewer
+// than it says is no file.
 func TestHuge(t *testing.T) {
 	for _, c := range []struct {
 		sizes []uint64
@@ -354,6 +355,11 @@ func TestHuge(t *testing.T) {
 		many, refused := len(c.sizes) > 1, err != nil && err.Error() == want
 		if refused == c.good || c.good && many == (err == nil) {
 			t.Errorf("sizes %d: %v, want %q", c.sizes, err, want)
+		}
+		file := filepath.Join(filepath.Dir(archive), "file")
+		err = Extract(archive, "0.csv", file)
+		if _, left := os.Stat(file); (err == nil) != (c.sizes[0] == 3) || err != nil && left == nil {
+			t.Errorf("of %d bytes, as it says, 3 are there: %v, left: %v", c.sizes[0], err, left)
 		}
 	}
 }
