@@ -107,6 +107,13 @@ func TestLimit(t *testing.T) {
 			}
 		}
 	}
+	cut, at := server(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "100")
+		w.Write(data)
+	}))
+	cut.Limit = 9
+	_, err := cut.Load(t.Context(), at, filepath.Join(t.TempDir(), "file"))
+	simtest.Refused(t, "one that is cut off behind a byte too many", err, "more than the 9 bytes")
 	for more, good := range map[int]bool{1: true, 2: false} { // than all but one of 8 GiB
 		const have = 8<<30 - 1
 		to := filepath.Join(t.TempDir(), "file")
