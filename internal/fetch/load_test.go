@@ -171,6 +171,30 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// sent is an answer's body, and whether it was closed.
+type sent struct {
+	io.Reader
+	closed bool
+}
+
+func (s *sent) Close() error { s.closed = true; return nil }
+
+func (s *sent) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Body: s, ContentLength: -1, Request: r}, nil
+}
+
+// TestGivenBack: what a download has used is given back when it ends: what came, and its part of
+// the context.
+func TestGivenBack(t *testing.T) {
+	body, ctx := &sent{Reader: strings.NewReader("text")}, simtest.NewUnended()
+	s := Default(nil)
+	s.Client.Transport = body
+	_, err := s.Load(ctx, "http://example.org/file", filepath.Join(t.TempDir(), "file"))
+	if n := ctx.Waiting.Load(); err != nil || !body.closed || n != 0 {
+		t.Errorf("%v, closed: %v, %d wait for the context's end", err, body.closed, n)
+	}
+}
+
 // TestSlow: a download may take any time as long as something comes, and ends once nothing does,
 // be it before the first byte or behind it; who ends it hears what was ended.
 func TestSlow(t *testing.T) {

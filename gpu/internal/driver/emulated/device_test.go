@@ -512,6 +512,11 @@ func TestGivenUpLate(t *testing.T) {
 		must(t, d.Upload(memory, make([]byte, 8)))
 		must(t, d.Synchronize(background()))
 	}
+	unended := simtest.NewUnended()
+	must(t, d.Synchronize(unended))
+	if n := unended.Waiting.Load(); n != 0 {
+		t.Errorf("%d wait for a context's end after Synchronize", n)
+	}
 }
 
 // TestBuild compiles into an empty cache, from several sides at once.
