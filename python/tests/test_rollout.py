@@ -367,6 +367,9 @@ def test_tables(short_routes, tmp_path):
     ]
     assert [r["error"] for r in rows] == ["", "", "it failed, here", ""]
     assert [rows[2][name] for name in rows[2] if name.endswith("cost")] == [""] * 3
+    more = lockstep.Result(["a"], ["x", "of no rollout"], np.zeros((1, 1, 3)))
+    with pytest.raises(ValueError, match="zip"):
+        more.to_csv(tmp_path / "more.csv")
     assert os.listdir(tmp_path) == ["costs.csv"]
     pytest.importorskip("pandas")
     frame = result.to_pandas()
