@@ -389,7 +389,8 @@ func TestHuge(t *testing.T) {
 		}
 		file := filepath.Join(filepath.Dir(archive), "file")
 		err = Extract(archive, "0.csv", file)
-		if _, left := os.Stat(file); (err == nil) != (c.sizes[0] == 3) || err != nil && left == nil {
+		_, left := os.Stat(file)
+		if (err == nil) != (c.sizes[0] == 3) || (err == nil) != (left == nil) {
 			t.Errorf("of %d bytes, as it says, 3 are there: %v, left: %v", c.sizes[0], err, left)
 		}
 	}
