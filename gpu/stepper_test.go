@@ -205,8 +205,8 @@ func TestSnapshot(t *testing.T) {
 	jobs := []lockstep.Job{
 		{Route: shorten(routes()[0], 105), Policy: lockstep.DefaultPID()},
 		{Route: shorten(routes()[1], 102)},
-		{Route: shorten(routes()[2], 105), Policy: lockstep.PID{P: 0.3, I: 0.05, D: -0.1}},
-	}
+		{Route: shorten(routes()[2], 104), Policy: lockstep.PID{P: 0.3, I: 0.05, D: -0.1}},
+	} // the last ends before the first does
 	opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
 	command := func(step, run int) []float64 {
 		return []float64{0, math.Sin(float64(step)*0.7 + float64(run)), 0}
