@@ -176,9 +176,18 @@ func against(t *testing.T, engine OnDevice, task classic.Task) {
 	run(classic.Policy{Network: single}, 2)
 	mask, seeds := make([]bool, task.Num), make([]int64, task.Num)
 	for i := range mask {
-		mask[i], seeds[i] = i%3 != 1, int64(100+7919*i*i%10007)
+		mask[i], seeds[i] = i%3 != 2, int64(100+7919*i*i%10007)
 	}
+	p.hold("put at ends", func(v classic.Vector) (string, error) {
+		s, err := v.Snapshot()
+		for i := range s.Ended {
+			s.Ended[i] = task.Autoreset != classic.SameStep
+		}
+		return see(v), errors.Join(err, v.Restore(s))
+	})
 	reset(classic.Reset{Mask: mask, Seeds: seeds})
+	reset(classic.Reset{Mask: mask, Seed: 6})
+	step(actions(), nil) // of what had ended, too
 	reset(classic.Reset{Mask: mask, Continue: true})
 	reset(classic.Reset{Seeds: seeds})
 	reset(classic.Reset{Continue: true})
