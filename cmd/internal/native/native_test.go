@@ -265,3 +265,51 @@ func TestSweep(t *testing.T) {
 		t.Errorf("costs %v, want %v", totals, want)
 	}
 }
+
+// collected keeps the jobs that it is asked for.
+type collected struct {
+	lockstep.Implementation
+	jobs []lockstep.Job
+}
+
+func (c *collected) Collect(
+	_ context.Context, jobs []lockstep.Job,
+) (*lockstep.Experience, error) {
+	c.jobs = jobs
+	return &lockstep.Experience{Jobs: jobs, Results: make([]lockstep.Result, len(jobs))}, nil
+}
+
+// TestCollect: samples are rollouts of every route in turn, each of which draws by its own number.
+func TestCollect(t *testing.T) {
+	var of routes
+	for _, rows := range []int{300, 500} {
+		of = append(of, &lockstep.Route{TargetLataccel: make([]float64, rows)})
+	}
+	handle, policy := put(of), put(&lockstep.Network{})
+	for samples, want := range []string{
+		"300 500", "300/9.0 500/9.1", "300/9.0 500/9.1 300/9.2 500/9.3",
+	} {
+		c := &collected{}
+		answer, err := collect(begin("collect", 0, "", nil), newSimulator(c), collectRequest{
+			Routes: handle, Positions: []int{0, 1}, Samples: samples, Seed: 9,
+			Policy: controllerSpec{Kind: "object", Handle: policy},
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for i, job := range c.jobs {
+			is := fmt.Sprint(job.Route.Len())
+			if s := job.Sampling; s != nil {
+				is += fmt.Sprintf("/%d.%d", s.Seed, s.ID)
+			}
+			got = append(got, is)
+			if steps := answer.(collectAnswer).Steps[i]; steps != job.Route.Len()-100 {
+				t.Errorf("rollout %d has %d steps, of %s", i, steps, is)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%d samples: %v, want %s", samples, got, want)
+		}
+	}
+}
