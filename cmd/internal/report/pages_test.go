@@ -74,7 +74,11 @@ func fixedPages(t *testing.T) map[string]func(path string) error {
 	long := testComparison(tinyphysics.Logits)
 	long.Report.First.ULPs, long.Report.First.Values = 1<<40, 1
 	long.Report.Flips.Explained, long.Report.Flips.Stage = 4, tinyphysics.Sample
-	long.Report.Tolerated = []parity.Tolerance{{Stage: tinyphysics.Probs, Steps: 3}}
+	long.Report.Tolerated = []parity.Tolerance{
+		{Stage: tinyphysics.Probs, Steps: 3}, {Stage: tinyphysics.Logits, Steps: 5}, // has findings
+	}
+	long.Report.Flips.Examples = append(long.Report.Flips.Examples,
+		&parity.Explanation{Rollout: "one that something explains", Explained: true})
 	long.Report.Exercised = &parity.Exercised{}
 	for len(long.Report.Rollouts) < maxDrives+7 {
 		long.Report.Rollouts = append(long.Report.Rollouts, long.Report.Rollouts[0])

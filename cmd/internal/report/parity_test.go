@@ -201,6 +201,7 @@ func testGate() *verdict.GateResult {
 				Title:   "All engines.",
 				Outcome: verdict.Failed,
 				Why:     "1 of 2 cases failed",
+				Output:  "not shown: a case says what failed",
 				Seconds: 12.25,
 				Command: "lockstep compare",
 				Cases: []verdict.CheckCase{
@@ -501,6 +502,7 @@ func TestStepsAround(t *testing.T) {
 			Label: "x", First: 20, Span: 1,
 			Lines: []parity.Line{
 				{Name: "wanted", Values: values[:1]}, {Name: "got", Values: values},
+				{Name: "target", Values: make([]parity.Float, 400)}, // of the whole route
 			},
 		}}}
 		charts := newCharts(p)

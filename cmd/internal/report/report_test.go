@@ -438,7 +438,7 @@ func TestRollout(t *testing.T) {
 	run := testRun("pid", 7, 1)
 	n := 600
 	route := &lockstep.Route{}
-	for i := range n {
+	for i := range n + 9 { // it goes on where costs have ended
 		route.RollLataccel = append(route.RollLataccel, 0.2*math.Sin(float64(i)/50))
 		route.VEgo = append(route.VEgo, 20+5*math.Sin(float64(i)/80))
 		route.TargetLataccel = append(route.TargetLataccel, 0)
@@ -462,8 +462,8 @@ func TestRollout(t *testing.T) {
 	checkLine(t, svgs[0], svgs[0].all("path", "test")[0], 0, trajectory.Lataccel)
 	checkLine(t, svgs[1], svgs[1].all("path", "line")[0], 0, trajectory.Action)
 	checkLine(t, svgs[2], svgs[2].all("path", "line")[0], 1, jerk)
-	checkLine(t, svgs[3], svgs[3].all("path", "line")[0], 0, route.RollLataccel)
-	checkLine(t, svgs[4], svgs[4].all("path", "line")[0], 0, route.VEgo)
+	checkLine(t, svgs[3], svgs[3].all("path", "line")[0], 0, route.RollLataccel[:n])
+	checkLine(t, svgs[4], svgs[4].all("path", "line")[0], 0, route.VEgo[:n])
 
 	table := cells(p.all("table", "costs")[0])
 	for i, r := range run.Routes {
@@ -472,7 +472,8 @@ func TestRollout(t *testing.T) {
 			t.Errorf("row %q, want %q", table[i], want)
 		}
 	}
-	if len(p.all("details", "")) != 0 {
+	short := writeRollout(t, Single{Run: testRun("pid", longTable, 1)})
+	if len(short.all("details", "")) != 0 {
 		t.Error("a short table is folded")
 	}
 	long := writeRollout(t, Single{Run: testRun("pid", 300, 1)})
@@ -504,7 +505,7 @@ func TestVerdict(t *testing.T) {
 		"worse": {[]lockstep.Costs{costs(2, 20)}, []lockstep.Costs{costs(1, 10)},
 			[]string{"does not beat", "100.0 % higher"}},
 		"equal means": {[]lockstep.Costs{costs(1, 0), costs(2, 0)},
-			[]lockstep.Costs{costs(2, 0), costs(1, 0)}, []string{"does not beat", "over 2 routes"}},
+			[]lockstep.Costs{costs(2, 0), costs(1, 0)}, []string{"does not beat", "75.000 against 75.000, over 2 routes."}},
 		"identical": {[]lockstep.Costs{costs(1, nan)}, []lockstep.Costs{costs(1, nan)},
 			[]string{"No difference", "bit for bit"}},
 		"another cost of the same total": {
@@ -520,6 +521,10 @@ func TestVerdict(t *testing.T) {
 			[]string{"does not beat", "1000000.000", "Above 990 and not shown: 1 of test."}},
 		"infinite": {[]lockstep.Costs{costs(inf, 0)}, []lockstep.Costs{costs(1, 0)},
 			[]string{"does not beat", "∞ against 50.000, over"}},
+		"against infinity": {[]lockstep.Costs{costs(1, 0)}, []lockstep.Costs{costs(inf, 0)},
+			[]string{"beats the baseline", "50.000 against ∞, over"}},
+		"against NaN": {[]lockstep.Costs{costs(1, 0)}, []lockstep.Costs{costs(1, nan)},
+			[]string{"No verdict"}},
 		"no routes": {nil, nil, []string{"Nothing to compare"}},
 	} {
 		t.Run(name, func(t *testing.T) {

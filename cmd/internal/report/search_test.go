@@ -1,6 +1,7 @@
 package report
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -39,6 +40,10 @@ func TestSearchPage(t *testing.T) {
 				t.Errorf("%d generations: a tick of %s at %v", n+1, tick.Text, tick.at)
 			}
 		}
+	}
+	broke := []lockstep.Result{{}, {Err: errors.New("it broke")}}
+	if err := s.Add(lockstep.Zero{}, broke); err != broke[1].Err || len(s.Columns) != 2 {
+		t.Errorf("%v of a policy that failed, and %d columns", err, len(s.Columns))
 	}
 	path := filepath.Join(t.TempDir(), "search.html")
 	if err := WriteSearch(path, s); err != nil {
