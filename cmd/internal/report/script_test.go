@@ -14,8 +14,9 @@ import (
 	"lockstep/internal/want"
 )
 
-// TestScript: pointing at a plot shows the values of that step, in all plots, as exactly as they
-// are drawn: those that fall and rise, change their sign, begin late, have gaps, or are large.
+// TestScript: pointing at a plot shows the values of the nearest step, in all plots, as exactly as
+// they are drawn: those that fall and rise, change their sign, begin late, have gaps, or are large.
+// A cursor stands there until the pointer leaves.
 func TestScript(t *testing.T) {
 	node := want.Node.Need(t)
 	nan, inf := math.NaN(), math.Inf(-1)
@@ -70,7 +71,9 @@ func TestScript(t *testing.T) {
 	for step, got := range shown[:steps] {
 		for i, of := range columns {
 			words := pointedAt(of, step-i, page.Plots[i].Unit)
-			if want := fmt.Sprintf("%.1f s: ", float64(step)/10) + words; got[i] != want {
+			want := fmt.Sprintf(
+				"%.1f s: %s at %v%%", float64(step)/10, words, float64(100*step)/steps)
+			if got[i] != want {
 				t.Errorf("plot %d, step %d: it shows %q, want %q", i, step, got[i], want)
 			}
 		}

@@ -1,5 +1,6 @@
-// Points at each step of a page's plots, and prints what is then shown. The page is said on standard
-// input, as TestScript has it: the script, and the plots of one route.
+// Points at each step of a page's plots, and prints what is then shown: the text of each plot, and
+// where its cursor is, if it is seen. The page is said on standard input, as TestScript has it: the
+// script, and the plots of one route.
 "use strict";
 const page = JSON.parse(require("fs").readFileSync(0));
 const listeners = [];
@@ -14,7 +15,7 @@ const plots = page.plots.map(plot => {
   };
   return {
     readout,
-    append: () => {},
+    append(cursor) { this.cursor = cursor; },
     addEventListener: (kind, listener) => listeners.push({ kind, listener }),
     querySelector: selector => (selector === "svg" ? svg : readout),
   };
@@ -26,14 +27,18 @@ global.document = {
 (0, eval)(page.script);
 
 const shown = [];
+const show = () => shown.push(plots.map(({ readout, cursor }) =>
+  readout.textContent + (cursor.hidden ? "" : " at " + cursor.style.left)));
 const width = 3 * page.steps, left = 7; // three pixels a step
 const currentTarget = { getBoundingClientRect: () => ({ left, width }) };
 const all = kind => listeners.filter(l => l.kind === kind);
 for (let step = 0; step < page.steps; step++) {
   const kind = step % 2 ? "pointermove" : "pointerdown";
-  all(kind)[0].listener({ currentTarget, clientX: left + 3 * step });
-  shown.push(plots.map(plot => plot.readout.textContent));
+  // Beside the step, or beyond the plot where that ends.
+  const beside = step === 0 ? -50 : step === page.steps - 1 ? 50 : step % 3 - 1;
+  all(kind)[0].listener({ currentTarget, clientX: left + 3 * step + beside });
+  show();
 }
 all("pointerleave")[0].listener({});
-shown.push(plots.map(plot => plot.readout.textContent));
+show();
 console.log(JSON.stringify(shown));
