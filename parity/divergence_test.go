@@ -113,6 +113,12 @@ func TestDiffBits(t *testing.T) {
 				schema.Bytes([]float32{math.Nextafter32(0.1, 1)})),
 			Divergence{Want: "0.1 (3dcccccd)", Got: "0.10000001 (3dccccce)", Values: 1, ULPs: 1},
 		},
+		{ // how far apart is told of the first, though the second is farther
+			diff("float64", schema.Bytes([]float64{1, 2, 5}),
+				schema.Bytes([]float64{math.Nextafter(1, 2), 2, 6})),
+			Divergence{Want: "1 (3ff0000000000000)", Got: "1.0000000000000002 (3ff0000000000001)",
+				Values: 2, ULPs: 1},
+		},
 		{diff("int64", schema.Bytes([]int64{5, -1}), schema.Bytes([]int64{5, math.MaxInt64})),
 			Divergence{Index: 1, Want: "-1", Got: "9223372036854775807", Values: 1}},
 	} {

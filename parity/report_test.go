@@ -139,8 +139,11 @@ func TestAdding(t *testing.T) {
 			t.Errorf("%x and %x are %x apart", c[0], c[1], float64(e.Apart))
 		}
 	}
+	lost := Effect{Stage: "x"}
+	lost.add(7, 1, math.NaN())
 	one, two := Float(1), Float(2)
 	for want, e := range map[string]Effect{
+		"x from step 7 on, at 1 steps, by up to +Inf": lost,
 		"x 2 for 1": {Stage: "x", Want: &one, Got: &two},
 		"x from step 0 on, at 0 steps, by up to 0": {Stage: "x", Want: &one},
 	} {

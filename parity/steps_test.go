@@ -24,6 +24,7 @@ func TestFarthest(t *testing.T) {
 		{[]float64{1, 2}, []float64{1, 2}, Difference{}, true},
 		{[]float64{1, 5, 2}, []float64{2, 5, math.Nextafter(2, 3)}, Difference{1, 1 << 52}, true},
 		{[]float64{math.NaN(), 1}, []float64{1, 2}, Difference{Float(math.Inf(1)), 1 << 52}, true},
+		{[]float64{math.NaN()}, []float64{-math.NaN()}, Difference{Float(math.Inf(1)), 0}, true},
 		// What 32 bits do not tell apart, each side by itself.
 		{[]float64{1 + 0x1p-40}, []float64{1}, Difference{0x1p-40, 1 << 12}, true},
 		{[]float64{1}, []float64{1 + 0x1p-40}, Difference{0x1p-40, 1 << 12}, true},

@@ -512,6 +512,17 @@ Run without a fault: reference, batched.
 
 1 of 2 faults caught; the stage named rightly for 0 (0.0 %); no alarm in 2 runs without a fault.
 `},
+		{verdict.Score{Mutants: []verdict.Mutant{right, untried}, Known: 2, Commit: "abc"}, `
+fault  engine     caught     stage  named  rollouts  steps
+a      reference  yes        cdf    cdf    3         40
+b&c    reference  not tried  cdf    cdf    3         40
+
+Run without a fault: reference, batched.
+
+0 rows are of the last run, 2 of earlier ones of the same sources, at abc.
+
+1 of 2 faults caught; the stage named rightly for 1 (50.0 %); no alarm in 2 runs without a fault.
+`},
 	} {
 		c.score.Clean = []string{"reference", "batched"}
 		var text strings.Builder

@@ -90,6 +90,30 @@ func TestClasses(t *testing.T) {
 	}
 }
 
+// TestFacts: engine and profile of the second run are told where either is another, and each run's
+// class by the name of its own controller.
+func TestFacts(t *testing.T) {
+	first := Run{Controller: "a", Engine: "reference", Class: ClassOracle}
+	for _, second := range []Run{
+		{Controller: "b", Engine: "reference"}, {Controller: "b", Engine: "batched"},
+		{Controller: "b", Engine: "reference", Profile: lockstep.Profile{CSV: 1},
+			Class: ClassTable},
+	} {
+		want := []Fact{{"engine", "reference"}, {"profile", first.Profile.String()},
+			{"class of a", string(ClassOracle)}}
+		if second.Engine != first.Engine || second.Profile != first.Profile {
+			want = append(want, Fact{"engine", second.Engine},
+				Fact{"profile", second.Profile.String()})
+		}
+		if second.Class != "" {
+			want = append(want, Fact{"class of b", string(second.Class)})
+		}
+		if got := (Origin{}).facts(first, second); !slices.Equal(got, want) {
+			t.Errorf("%+v: %v, want %v", second, got, want)
+		}
+	}
+}
+
 func testEval(n int) Eval {
 	return Eval{
 		Test: testRun("pid", n, 1.25), Baseline: testRun("zero", n, 2.5),
