@@ -110,16 +110,12 @@ func (s *Set) complete() error {
 // that holds recordings and does not say of what is an error: they would be compared
 // with nothing.
 func Sets(root string) ([]*Set, error) {
-	dirs, err := os.ReadDir(root)
+	dirs, err := folders(root)
 	if err != nil {
 		return nil, err
 	}
 	var sets []*Set
-	for _, d := range dirs {
-		if !d.IsDir() {
-			continue
-		}
-		dir := filepath.Join(root, d.Name())
+	for _, dir := range dirs {
 		s, err := OpenSet(dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			if recordings, _ := fileio.Glob(dir, "*.npz"); len(recordings) > 0 {
@@ -137,6 +133,18 @@ func Sets(root string) ([]*Set, error) {
 	return sets, nil
 }
 
+// folders are those in a folder, and those that links in it lead to, in the order of their names.
+func folders(root string) (all []string, err error) {
+	entries, err := os.ReadDir(root)
+	for _, e := range entries {
+		path := filepath.Join(root, e.Name())
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			all = append(all, path)
+		}
+	}
+	return all, err
+}
+
 // All opens the set in a folder, or all sets in it and in its folders; none is an error.
 func All(root string) ([]*Set, error) {
 	if set, err := OpenSet(root); err == nil {
@@ -148,18 +156,16 @@ func All(root string) ([]*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	dirs, err := os.ReadDir(root)
+	dirs, err := folders(root)
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range dirs {
-		if d.IsDir() {
-			more, err := Sets(filepath.Join(root, d.Name()))
-			if err != nil {
-				return nil, err
-			}
-			sets = append(sets, more...)
+	for _, dir := range dirs {
+		more, err := Sets(dir)
+		if err != nil {
+			return nil, err
 		}
+		sets = append(sets, more...)
 	}
 	if len(sets) == 0 {
 		return nil, fmt.Errorf("%s: no recordings: no folder in it has a provenance.json", root)

@@ -1,6 +1,7 @@
 package golden_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -104,6 +105,13 @@ func TestAll(t *testing.T) {
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: %v, %v; want %v", dir, got, err, want)
 		}
+	}
+	links := t.TempDir() // a link to a folder is one, and a link to nothing is none
+	err := errors.Join(os.Symlink(filepath.Join(root, "own"), filepath.Join(links, "theirs")),
+		os.Symlink(filepath.Join(root, "a"), filepath.Join(links, "mine")),
+		os.Symlink(filepath.Join(root, "none"), filepath.Join(links, "lost")))
+	if sets, failed := golden.All(links); err != nil || failed != nil || len(sets) != 3 {
+		t.Errorf("%d sets by links, want 3: %v, %v", len(sets), err, failed)
 	}
 	write(t, filepath.Join(root, "own", "c", "provenance.json"), "{")
 	for _, dir := range []string{".", "own", "own/c"} {
