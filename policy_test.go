@@ -57,6 +57,7 @@ func TestPolicyErrors(t *testing.T) {
 	for name, want := range map[string]string{
 		"":        `policy "" is not known, want one of zero, pid, pidff`,
 		"mpc":     `policy "mpc" is not known`,
+		"mpc_1_2": `policy "mpc_1_2" is not known`,
 		"network": `policy "network" is not known`,
 		"pidff": `policy "pidff": want the 10 gains of pidff: ` +
 			`P,I,D,ff0,ff1,ff2,ff3,ffv,smooth,leak`,

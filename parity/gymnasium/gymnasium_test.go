@@ -271,6 +271,12 @@ func TestForced(t *testing.T) {
 		report.Forced != r.Steps {
 		t.Errorf("%+v, %d forced steps", f, report.Forced)
 	}
+	c := &gymnasium.VectorCase{Episodes: *r}
+	results, err := c.Run(t.Context(), open(t, "reference"))
+	must(t, err)
+	if returns := results[0].Outcome; len(returns) != r.Num || slices.Min(returns) < 1 {
+		t.Errorf("returns %v: each step of a cart earns 1", returns)
+	}
 }
 
 // TestShrink: what differs becomes one environment of few steps, is kept, and shows again
@@ -333,8 +339,11 @@ func TestBadCase(t *testing.T) {
 			`"steps": 0}`: "0 steps, want 1 at least",
 		`{"format": 2, "environment": "CartPole-v1", "num": 1, "autoreset": "off", "seeds": [1], ` +
 			`"steps": 2, "actions": [1]}`: "1 actions, want 2 steps of 1",
-		`{"format": 2, "environment": "CartPole-v1", "num": 1, "autoreset": "off", "seeds": [1], ` +
-			`"steps": 1, "actions": [0.5]}`: "step 0, environment 0: action 0.5 is no integer",
+		`{"format": 2, "environment": "CartPoleVectorEnv", "num": 3, "autoreset": "next-step", ` +
+			`"seeds": [1, 2], "steps": 3}`: "2 seeds, want 1",
+		`{"format": 2, "environment": "CartPole-v1", "num": 3, "autoreset": "off", "seeds": [1, 2, ` +
+			`3], "steps": 2, "actions": [1, 0, 1, 1, 0.5, 0]}`: "step 1, environment 1: action 0.5 " +
+			"is no integer",
 		`{"format": 2, "environment": "CartPole-v1", "num": 1, "autoreset": "maybe", "seeds": ` +
 			`[1], "steps": 2}`: `autoreset mode "maybe" is unknown`,
 		`{"format": 2, "environment": "CartPole-v1", "num": 1, "autoreset": "off", "seeds": [1], ` +

@@ -272,6 +272,7 @@ func TestShrink(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Chunk, c.Model, c.Results = 3, "toy", make([]parity.CaseResult, len(jobs))
+	c.Path = "the whole.json" // which what is found is not
 	before, err := json.Marshal(c)
 	if err != nil {
 		t.Fatal(err)
@@ -322,7 +323,7 @@ func TestShrink(t *testing.T) {
 func checkShrunk(t *testing.T, small *DriveCase, d *parity.Divergence) {
 	t.Helper()
 	if d.Stage != Probs || d.Step != 112 || d.Key[0] != "00004" || small.Stage != Probs ||
-		small.Results != nil {
+		small.Results != nil || small.Path != "" {
 		t.Errorf("%v", d)
 	}
 	if len(small.Routes) != 1 || len(small.Batch) != 1 || small.Routes[0].Rows != 113 ||

@@ -3,15 +3,18 @@ package tinyphysics
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"math"
 	"reflect"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"lockstep"
 	"lockstep/parity"
+	"lockstep/parity/schema"
 )
 
 // scribble makes every number in slices that a value reaches another.
@@ -145,10 +148,11 @@ func TestFreezeOwned(t *testing.T) {
 	}
 }
 
-// TestExplain: an explanation has all digits of draw and edges, and how far apart the CDFs are.
+// TestExplain: an explanation has all digits of draw and edges, and how far apart the CDFs are, each
+// side's own; the plot beside it says so, too. Of two sides that are wrong the wanted one is named.
 func TestExplain(t *testing.T) {
 	want := &lockstep.Step{Draw: 1 / 3.0, Sample: 1, CDF: []float64{0.1, 1/3.0 + 0x1p-50, 1}}
-	got := &lockstep.Step{Draw: 1 / 3.0, Sample: 2, CDF: []float64{0.1, 1/3.0 - 0x1p-50, 1}}
+	got := &lockstep.Step{Draw: 1 / 3.0, Sample: 2, CDF: []float64{0.1, 1/3.0 - 0x1p-49, 1}}
 	e := explain(exposed(want), exposed(got))
 	if e == nil {
 		t.Fatal("nothing is explained")
@@ -156,12 +160,36 @@ func TestExplain(t *testing.T) {
 	facts := []parity.Fact{
 		{Name: "draw", Value: "0.33333333333333331"},
 		{Name: "nearest edge", Value: "0.3333333333333342 wanted, margin 8.88e-16; " +
-			"0.33333333333333243 got, margin 8.88e-16"},
+			"0.33333333333333154 got, margin 1.78e-15"},
 		{Name: "tokens", Value: "1 wanted, 2 got"},
-		{Name: "CDFs", Value: "1.78e-15 apart at most"},
+		{Name: "CDFs", Value: "2.66e-15 apart at most"},
 	}
-	if !e.Explained || !slices.Equal(e.Facts, facts) {
-		t.Errorf("%v: %+v, want %+v", e.Explained, e.Facts, facts)
+	const text = "draw 0.3333333333333333: token 1, 8.88e-16 from the nearest edge of the CDF; got " +
+		"token 2, 1.78e-15 from it; greatest difference of the CDFs 2.66e-15"
+	if !e.Explained || !slices.Equal(e.Facts, facts) || e.Text != text {
+		t.Errorf("%v: %+v, want %+v; %s, want %s", e.Explained, e.Facts, facts, e.Text, text)
+	}
+	const note = "8.88e-16 from the nearest edge of the wanted CDF, 1.78e-15 from that of the " +
+		"other; the CDFs are 2.66e-15 apart at most."
+	var sides [2]*schema.Digests
+	for i := range sides {
+		first := exposed(&lockstep.Step{
+			Index: lockstep.ContextLength, Action: float64(3 + i), Lataccel: float64(5 + i),
+		})
+		first.Sum(schema.XXH64)
+		sides[i] = &schema.Digests{}
+		sides[i].Append(first)
+	}
+	charts := plot(&parity.RolloutTask{}, sides, [2]*schema.Step{exposed(want), exposed(got)})
+	lines := fmt.Sprint(charts[0].Lines, charts[1].Lines)
+	if !strings.HasSuffix(charts[2].Note, note) ||
+		lines != "[{target []} {wanted [5]} {got [6]}] [{wanted [3]} {got [4]}]" {
+		t.Errorf("it is drawn as %s, and said: %s", lines, charts[2].Note)
+	}
+	want.Sample, got.Sample = 0, 0
+	got.Sample++
+	if e := explain(exposed(want), exposed(got)); e.Why != "the wanted CDF gives token 1, not 0" {
+		t.Errorf("of two wrong sides it is said: %s", e.Why)
 	}
 }
 
