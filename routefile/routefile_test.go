@@ -466,6 +466,7 @@ func TestSeedPrefix(t *testing.T) {
 		"":       3285,
 		"data":   3285,
 		"data/":  3285,
+		"data//": lockstep.Seed("data//00000.csv"), // one slash is between the two
 		"./data": lockstep.Seed("./data/00000.csv"),
 	} {
 		r, err := routefile.Loader{SeedPrefix: prefix}.Read(
