@@ -341,9 +341,9 @@ func TestBadCase(t *testing.T) {
 			`"steps": 2, "actions": [1]}`: "1 actions, want 2 steps of 1",
 		`{"format": 2, "environment": "CartPoleVectorEnv", "num": 3, "autoreset": "next-step", ` +
 			`"seeds": [1, 2], "steps": 3}`: "2 seeds, want 1",
-		`{"format": 2, "environment": "CartPole-v1", "num": 3, "autoreset": "off", "seeds": [1, 2, ` +
-			`3], "steps": 2, "actions": [1, 0, 1, 1, 0.5, 0]}`: "step 1, environment 1: action 0.5 " +
-			"is no integer",
+		`{"format": 2, "environment": "CartPole-v1", "num": 3, "autoreset": "off", "seeds": ` +
+			`[1, 2, 3], "steps": 2, "actions": [1, 0, 1, 1, 0.5, 0]}`: "step 1, environment 1: " +
+			"action 0.5 is no integer",
 		`{"format": 2, "environment": "CartPole-v1", "num": 1, "autoreset": "maybe", "seeds": ` +
 			`[1], "steps": 2}`: `autoreset mode "maybe" is unknown`,
 		`{"format": 2, "environment": "CartPole-v1", "num": 1, "autoreset": "off", "seeds": [1], ` +

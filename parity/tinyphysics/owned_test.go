@@ -148,8 +148,8 @@ func TestFreezeOwned(t *testing.T) {
 	}
 }
 
-// TestExplain: an explanation has all digits of draw and edges, and how far apart the CDFs are, each
-// side's own; the plot beside it says so, too. Of two sides that are wrong the wanted one is named.
+// TestExplain: an explanation has all digits of draw and edges, each side's own, and how far apart
+// the CDFs are; the plot beside it says so, too. Of two sides that are wrong the wanted one is named.
 func TestExplain(t *testing.T) {
 	want := &lockstep.Step{Draw: 1 / 3.0, Sample: 1, CDF: []float64{0.1, 1/3.0 + 0x1p-50, 1}}
 	got := &lockstep.Step{Draw: 1 / 3.0, Sample: 2, CDF: []float64{0.1, 1/3.0 - 0x1p-49, 1}}
@@ -164,8 +164,8 @@ func TestExplain(t *testing.T) {
 		{Name: "tokens", Value: "1 wanted, 2 got"},
 		{Name: "CDFs", Value: "2.66e-15 apart at most"},
 	}
-	const text = "draw 0.3333333333333333: token 1, 8.88e-16 from the nearest edge of the CDF; got " +
-		"token 2, 1.78e-15 from it; greatest difference of the CDFs 2.66e-15"
+	const text = "draw 0.3333333333333333: token 1, 8.88e-16 from the nearest edge of the CDF; " +
+		"got token 2, 1.78e-15 from it; greatest difference of the CDFs 2.66e-15"
 	if !e.Explained || !slices.Equal(e.Facts, facts) || e.Text != text {
 		t.Errorf("%v: %+v, want %+v; %s, want %s", e.Explained, e.Facts, facts, e.Text, text)
 	}

@@ -529,7 +529,8 @@ func TestVerdict(t *testing.T) {
 		"worse": {[]lockstep.Costs{costs(2, 20)}, []lockstep.Costs{costs(1, 10)},
 			[]string{"does not beat", "100.0 % higher"}},
 		"equal means": {[]lockstep.Costs{costs(1, 0), costs(2, 0)},
-			[]lockstep.Costs{costs(2, 0), costs(1, 0)}, []string{"does not beat", "75.000 against 75.000, over 2 routes."}},
+			[]lockstep.Costs{costs(2, 0), costs(1, 0)},
+			[]string{"does not beat", "75.000 against 75.000, over 2 routes."}},
 		"identical": {[]lockstep.Costs{costs(1, nan)}, []lockstep.Costs{costs(1, nan)},
 			[]string{"No difference", "bit for bit"}},
 		"another cost of the same total": {
