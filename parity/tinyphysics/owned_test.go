@@ -149,7 +149,8 @@ func TestFreezeOwned(t *testing.T) {
 }
 
 // TestExplain: an explanation has all digits of draw and edges, each side's own, and how far apart
-// the CDFs are; the plot beside it says so, too. Of two sides that are wrong the wanted one is named.
+// the CDFs are; the plot beside it says so, too. Of two sides that are wrong the wanted one is
+// named.
 func TestExplain(t *testing.T) {
 	want := &lockstep.Step{Draw: 1 / 3.0, Sample: 1, CDF: []float64{0.1, 1/3.0 + 0x1p-50, 1}}
 	got := &lockstep.Step{Draw: 1 / 3.0, Sample: 2, CDF: []float64{0.1, 1/3.0 - 0x1p-49, 1}}
