@@ -120,7 +120,7 @@ func (c *benchCommand) Run(env *environment) error {
 			return err
 		}
 		env.atEnd(func() { python.Close() })
-		b.enter("Python program", 1, 4, b.inPython(python))
+		b.enter("Python program", 1, 4, b.inPython(python.Rollout))
 	}
 	if err := b.enterEngines(engines.Config{Model: model, Profile: b.Machine.Profile,
 		Kernels: c.Kernels}); err != nil {
@@ -238,12 +238,15 @@ func (b *bench) rolledOut(
 	}
 }
 
-// inPython runs jobs, which are the first of the bench's, in the Python program.
-func (b *bench) inPython(p *upstream.Program) func([]lockstep.Job) ([]lockstep.Costs, error) {
+// inPython runs jobs, which are the first of the bench's, in the Python program, as
+// upstream.Program does.
+func (b *bench) inPython(
+	rollout func(string, lockstep.Policy) (time.Duration, lockstep.Costs, error),
+) func([]lockstep.Job) ([]lockstep.Costs, error) {
 	return func(jobs []lockstep.Job) (costs []lockstep.Costs, err error) {
 		costs = make([]lockstep.Costs, len(jobs))
 		for i := range jobs {
-			if _, costs[i], err = p.Rollout(b.files[i%len(b.files)], b.jobs[i].Policy); err != nil {
+			if _, costs[i], err = rollout(b.files[i%len(b.files)], b.jobs[i].Policy); err != nil {
 				return nil, err
 			}
 		}

@@ -31,9 +31,15 @@ func TestEnvs(t *testing.T) {
 	if len(lines) != 1+len(classic.Environments()) {
 		t.Fatalf("%d lines:\n%s", len(lines), stdout)
 	}
+	actions := map[string]string{
+		"CartPole-v1": "0 to 1", "CartPoleVectorEnv": "0 to 1", "MountainCar-v0": "0 to 2",
+		"MountainCarContinuous-v0": "float32, ±1", "Pendulum-v1": "float32, ±2",
+		"Acrobot-v1": "0 to 2",
+	}
 	for i, e := range classic.Environments() {
 		words := strings.Fields(lines[i+1])
-		if words[0] != e.Name || !strings.HasSuffix(lines[i+1], strings.Join(e.Options(), ", ")) ||
+		taken := strings.Join(words[1:], " ")
+		if words[0] != e.Name || !strings.HasPrefix(taken, actions[e.Name]+" "+e.Observation[0]) || !strings.HasSuffix(lines[i+1], strings.Join(e.Options(), ", ")) ||
 			!slices.Contains(words, fmt.Sprint(e.MaxSteps)) {
 			t.Errorf("%q", lines[i+1])
 		}
@@ -133,10 +139,15 @@ func sameReturns(t *testing.T, env string) {
 func TestRolloutEnvInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if status, stdout, _ := lockstepRun(ctx, "rollout", "--env", "CartPole-v1", "--num-envs",
-		"64", "--steps", "100000000"); status != exitInterrupted ||
-		stdout != "" {
-		t.Errorf("exit %d, %q", status, stdout)
+	args := strings.Fields("rollout --env CartPole-v1 --num-envs 64 --steps 100000000")
+	for means, more := range map[string][]string{
+		"nothing is kept": nil, goesOn: {"--out", filepath.Join(t.TempDir(), "run")},
+	} {
+		status, stdout, stderr := lockstepRun(ctx, with(args, more...)...)
+		if want := "lockstep: interrupted; " + means + "\n"; status != exitInterrupted ||
+			stdout != "" || stderr != want {
+			t.Errorf("exit %d, %q, %q, want %q", status, stdout, stderr, want)
+		}
 	}
 }
 
@@ -226,6 +237,18 @@ func TestCompareEnv(t *testing.T) {
 	if status, stdout, _ = lockstepRun(t.Context(), "replay", files[0]); status != exitOK {
 		t.Errorf("mended: exit %d\n%s", status, stdout)
 	}
+	for names, want := range map[string]int{
+		"batched": 1, "batched,reference": 2, "onnxruntime,reference": 1, "onnxruntime": 0,
+	} {
+		status, stdout, stderr := lockstepRun(t.Context(), "replay", files[0], "--engines", names)
+		none := "not applicable  onnxruntime against kept results, reward-shifted-cartpole-v1: " +
+			"no engine of these names computes classic control\n"
+		if strings.Count(stdout, "equal  ") != want || (status == exitOK) != (want > 0) ||
+			strings.Contains(stdout, none) != (want == 0) {
+			t.Errorf("%s: exit %d, %s%s, want %d that are equal", names, status, stdout, stderr,
+				want)
+		}
+	}
 	for args, want := range map[string]string{
 		"--inexact":            "--inexact does not go with --env",
 		"--only 0/pid":         "--only does not go with --env",
@@ -307,8 +330,14 @@ func TestRolloutEnvKept(t *testing.T) {
 			t.Errorf("done: %v, %v, want %v", done, err, want)
 		}
 	}
-	watched("3 Pendulum-v1, seed 4\n700 of 1500 steps of each, 9 episodes ended")
+	sum := 0.0
+	for _, r := range after.Rewards {
+		sum += r
+	}
+	watched("3 Pendulum-v1, seed 4\n700 of 1500 steps of each, " +
+		fmt.Sprintf("9 episodes ended, rewards of %.10g, last at ", sum))
 	ended(false)
+	keepsOthersOut(t, dir)
 	for round, left := range []int{2400, 0} { // the second time all is there
 		got := rollout("--engine", "reference", "--out", dir)
 		if err := simtest.Same("rewards", got.Rewards, want.Rewards); err != nil ||
@@ -321,6 +350,25 @@ func TestRolloutEnvKept(t *testing.T) {
 	watched("1500 of 1500 steps of each, ")
 	refusesOtherFlags(t, dir)
 	refusesOtherStates(t, dir, plan, after)
+}
+
+// keepsOthersOut: a run that goes on has its folder for itself, as long as it is open.
+func keepsOthersOut(t *testing.T, dir string) {
+	t.Helper()
+	steps := 1500
+	f := &classicFlags{
+		Env: "Pendulum-v1", NumEnvs: 3, Steps: &steps, Policy: random, EnvSeed: 4,
+		Option: map[string]string{"g": "9.5"}, Autoreset: "next-step",
+	}
+	env := &environment{ctx: t.Context(), stdout: &stickyWriter{w: io.Discard}, stderr: io.Discard}
+	c := &rolloutCommand{Out: dir, simulatorFlags: simulatorFlags{Engine: "reference"}}
+	if e, err := f.open(env, c); err != nil || e.Totals().Steps != 3*700 {
+		t.Fatalf("%+v, %v", e, err)
+	}
+	refuses(t, "beside one", "another process is at work here", with(pendulums, "--out", dir)...)
+	for _, end := range env.ends {
+		end()
+	}
 }
 
 // pendulumsAfter are the plan of the run of those flags, and its environments after steps of it.

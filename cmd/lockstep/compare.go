@@ -249,17 +249,9 @@ func (c *compareCommand) shrink(
 	ctx context.Context, modelPath string, jobs []lockstep.Job, want lockstep.Implementation,
 	got opened[lockstep.Implementation],
 ) (smallest, string, error) {
-	jobs = slices.DeleteFunc(
-		slices.Clone(jobs), func(job lockstep.Job) bool { return job.Teacher != nil },
-	) // which no case holds
-	for i := range jobs {
-		if p, ok := jobs[i].Policy.(lockstep.Native); ok && p.Kind().Info().New != nil {
-			continue // a case holds its gains
-		}
-		var err error
-		if jobs[i], err = tinyphysics.Freeze(ctx, want, jobs[i]); err != nil {
-			return nil, "", err
-		}
+	jobs, err := holdable(ctx, jobs, want)
+	if err != nil {
+		return nil, "", err
 	}
 	whole, err := tinyphysics.NewCase(jobs, lockstep.AllSteps)
 	if err != nil {
@@ -292,4 +284,24 @@ func (c *compareCommand) shrink(
 		"%d of %d rollouts, %d rows, stage %s", len(small.Batch), len(jobs), small.Routes[0].Rows,
 		small.Stage,
 	), err
+}
+
+// holdable are jobs as a case can hold them: without those that have a teacher, and with the
+// actions of a controller that is not made of gains.
+func holdable(
+	ctx context.Context, jobs []lockstep.Job, want lockstep.Simulator,
+) (held []lockstep.Job, err error) {
+	for _, job := range jobs {
+		if job.Teacher != nil {
+			continue
+		}
+		p, ok := job.Policy.(lockstep.Native)
+		if !ok || p.Kind().Info().New == nil {
+			if job, err = tinyphysics.Freeze(ctx, want, job); err != nil {
+				return nil, err
+			}
+		}
+		held = append(held, job)
+	}
+	return held, nil
 }

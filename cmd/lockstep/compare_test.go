@@ -377,7 +377,6 @@ func TestCompareBadRoute(t *testing.T) {
 	}
 }
 
-// TestRace: demo counts the rollouts that an engine computes otherwise.
 // TestDifferences: each bit of each number of a rollout is one that can differ, wherever the
 // rollout stands; what failed for one alone differs, and what failed for both does not.
 func TestDifferences(t *testing.T) {
@@ -406,6 +405,7 @@ func TestDifferences(t *testing.T) {
 		"first action":  func(r *report.RouteResult) { flip(&r.Trajectory.Action[0]) },
 		"last action":   func(r *report.RouteResult) { flip(&r.Trajectory.Action[2]) },
 		"failure":       func(r *report.RouteResult) { *r = report.RouteResult{}; r.Err = io.EOF },
+		"end":           func(r *report.RouteResult) { r.Err = io.EOF },
 	} {
 		for k := range 2 {
 			for i := range 3 {
@@ -417,11 +417,19 @@ func TestDifferences(t *testing.T) {
 				if change(&b[k].Routes[i]); differences(a, b) != 0 {
 					t.Errorf("%s of rollout %d, %d is counted where both are the same", name, k, i)
 				}
+				for _, runs := range [][]report.Run{a, b} {
+					runs[k].Routes[(i+2)%3] = report.RouteResult{Result: lockstep.Result{Err: io.EOF}}
+				}
+				if change(&b[k].Routes[(i+1)%3]); differences(a, b) != 1 {
+					t.Errorf("%s of rollout %d, %d is not counted beside one that failed for both",
+						name, k, (i+1)%3)
+				}
 			}
 		}
 	}
 }
 
+// TestRace: demo counts the rollouts that an engine computes otherwise.
 func TestRace(t *testing.T) {
 	inputs := shortInputs(t)
 	ref, err := reference.New(inputs[1], reference.HostProfile())
@@ -1181,6 +1189,45 @@ func TestCompareKeep(t *testing.T) {
 		dir); status != exitUsage ||
 		!strings.Contains(stderr, "--keep keeps what engines do") {
 		t.Errorf("exit %d, %s", status, stderr)
+	}
+}
+
+// TestHoldable: a case has a controller's gains, if these make it, or else its actions, and no job
+// with a teacher; a controller that fails is in none.
+func TestHoldable(t *testing.T) {
+	s := searched(t)
+	pid, failing := lockstep.PID{P: 1}, lockstep.PID{P: math.NaN()}
+	table := &lockstep.Table{Actions: map[string][]float64{
+		s.routes[0].Name: slices.Repeat([]float64{0.1}, lockstep.TableSteps),
+	}}
+	custom := func(gains lockstep.PID) lockstep.Policy {
+		return lockstep.Custom{
+			Name: "mine", New: func() lockstep.Controller { return reference.NewPID(gains) },
+		}
+	}
+	jobs := (&simulation{routes: s.routes[:1]}).jobs([]lockstep.Policy{
+		table, pid, lockstep.Zero{}, custom(pid),
+	})
+	jobs[2].Teacher = &lockstep.Trajectory{}
+	held, err := holdable(t.Context(), jobs, s.simulator)
+	if err != nil || len(held) != 3 || held[1].Policy != lockstep.Policy(pid) {
+		t.Fatalf("%+v, %v", held, err)
+	}
+	k, err := tinyphysics.NewCase(held, lockstep.AllSteps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"script", "pid", "script"} {
+		if kind := k.Batch[i].Policy.Kind; kind != want {
+			t.Errorf("job %d has a %s, want a %s", i, kind, want)
+		}
+	}
+	if n := len(jobs[0].Policy.(*lockstep.Table).Actions); n != 1 {
+		t.Error("the jobs that were given are others now")
+	}
+	jobs[3].Policy = custom(failing)
+	if _, err := holdable(t.Context(), jobs, s.simulator); err == nil {
+		t.Error("a controller that fails is held")
 	}
 }
 

@@ -19,8 +19,8 @@ func (c *fetchCommand) Run(env *environment) error {
 	result, revision, err := fetch.Asset(
 		env.ctx, c.What, c.Revision, c.Out,
 		func(done, total int64) {
-			bar.Of(int(max(total, 0) >> 20))
-			bar.Set(int(done >> 20))
+			bar.Of(megabytes(total))
+			bar.Set(megabytes(done))
 		},
 	)
 	if revision != "" {
@@ -33,3 +33,7 @@ func (c *fetchCommand) Run(env *environment) error {
 	fmt.Fprintln(env.stdout, result)
 	return nil
 }
+
+// megabytes are the whole ones of so many bytes; of a number that is not known, which is below 0,
+// there is none.
+func megabytes(n int64) int { return int(max(n, 0) >> 20) }

@@ -270,6 +270,7 @@ func TestKeep(t *testing.T) {
 			"--out: stat " + filepath.Join(blocked, "x") + ": not a directory"},
 		{[]string{"watch", t.TempDir()}, "plan.json: no such file"},
 		{[]string{"rollout", "--data_path", ""}, "the argument after --data_path is empty"},
+		{[]string{"", "rollout"}, "unexpected argument"},
 		{[]string{"rollout", "--data_path="}, "--data_path is empty"},
 		{[]string{"rollout", "--data_path", blocked, "--trace", blocked},
 			"--trace: " + blocked + " is an input"},

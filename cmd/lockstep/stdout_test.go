@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +19,9 @@ import (
 	"lockstep/internal/assets"
 	"lockstep/internal/defaults"
 	"lockstep/internal/generate"
+	"lockstep/parity"
 	"lockstep/parity/mutants"
+	"lockstep/parity/verdict"
 )
 
 // full is a writer without room.
@@ -152,6 +156,30 @@ func TestJSONAlone(t *testing.T) {
 	}
 }
 
+// TestJSONForms: a value that has no form in JSON is an error of the output, unless that has one
+// already.
+func TestJSONForms(t *testing.T) {
+	for room, want := range map[int]string{99: "unsupported value: NaN", 4: "no space left"} {
+		env := &environment{stdout: &stickyWriter{w: &full{room}}}
+		if env.json("four"); room == 99 && env.stdout.err != nil {
+			t.Error(env.stdout.err)
+		}
+		env.json(math.NaN())
+		if err := fmt.Sprint(env.stdout.err); !strings.Contains(err, want) {
+			t.Errorf("with room for %d bytes: %s, want %s", room, err, want)
+		}
+	}
+}
+
+// TestMegabytes: of a download whole megabytes are counted; none is known of what has no length.
+func TestMegabytes(t *testing.T) {
+	for n, want := range map[int64]int{-1: 0, 0: 0, 1<<20 - 1: 0, 1 << 20: 1, 7<<30 + 5: 7 << 10} {
+		if got := megabytes(n); got != want {
+			t.Errorf("%d bytes are %d MB, want %d", n, got, want)
+		}
+	}
+}
+
 // noCase is a case that is as small as can be.
 type noCase struct{}
 
@@ -177,6 +205,46 @@ func TestKeptTold(t *testing.T) {
 			silent != "" {
 			t.Errorf("JSON %v: %q and %q, %v; want %q", asJSON, out.String(), errs.String(), err,
 				want)
+		}
+	}
+}
+
+// fullCase is a case for which there is no room.
+type fullCase struct{ noCase }
+
+func (fullCase) Save(string) error { return errors.New("no space left on device") }
+
+// TestKeptEach: each engine that differs has its case, and a case that cannot be kept ends the
+// comparison.
+func TestKeptEach(t *testing.T) {
+	all := []opened[string]{{name: "a"}, {name: "b"}, {name: "same"}, {name: "c"}}
+	for _, small := range []smallest{noCase{}, fullCase{}} {
+		var out, shrunk bytes.Buffer
+		p := &comparisons{
+			env:    &environment{ctx: t.Context(), stdout: &stickyWriter{w: &out}},
+			output: &outputFlags{}, keep: "kept",
+		}
+		err := hold(p, verdict.Comparison{}, all, func(string, string) (*parity.Report, error) {
+			r := &parity.Report{
+				Exact: true, Steps: 1, Compared: map[string]int{"action": 1},
+				Rollouts: []parity.Verdict{{Steps: 1, Equal: true}},
+			}
+			if len(p.list) != 1 {
+				r.First = &parity.Divergence{Stage: "action"}
+			}
+			return r, nil
+		}, func(want string, got opened[string]) (smallest, string, error) {
+			shrunk.WriteString(got.name)
+			return small, "1 of 2", nil
+		})
+		kept, want, status := strings.Count(out.String(), "kept: 1 of 2; replay: "), "bc", ""
+		if small == (fullCase{}) {
+			want, status = "b", "--keep: no space left on device"
+		}
+		if shrunk.String() != want || (err == nil) != (kept == 2) ||
+			err != nil && err.Error() != status {
+			t.Errorf("kept of %s, %d, %v; want of %s, %s\n%s", &shrunk, kept, err, want, status,
+				&out)
 		}
 	}
 }

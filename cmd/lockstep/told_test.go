@@ -14,9 +14,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"lockstep"
+	"lockstep/cmd/internal/report"
 	"lockstep/cmd/internal/runs"
 	"lockstep/internal/search"
 	"lockstep/internal/want"
@@ -204,7 +206,7 @@ func (l losing) Simulate(
 }
 
 // TestLostTold: of rollouts that were lost each is named, and no other, wherever in a plan they
-// stand.
+// stand; nothing is said where none was, or none would have been kept.
 func TestLostTold(t *testing.T) {
 	s := newTold(t, shortRoutes(t, 4))
 	s.simulator = losing{s.simulator, "g00001"}
@@ -228,8 +230,17 @@ func TestLostTold(t *testing.T) {
 	if said.String() != want {
 		t.Errorf("%s, want %s", &said, want)
 	}
+	said.Reset()
+	unkept, sound := *work, *work
+	unkept.Journal, sound.First, sound.Jobs = nil, 0, s.jobs(policies[:1])[:1]
+	for _, work := range []*runs.Work{&unkept, &sound} {
+		if err := s.stream(env, work, func(int, lockstep.Result) {}); err != nil ||
+			said.String() != "" {
+			t.Errorf("%v, %s", err, &said)
+		}
+	}
 	for i := range 3 * len(s.routes) {
-		if _, kept := journal.Result(i); kept != (i >= work.First && i%len(s.routes) != 1) {
+		if _, kept := journal.Result(i); kept != (i == 0 || i >= work.First && i%len(s.routes) != 1) {
 			t.Errorf("rollout %d: kept: %v", i, kept)
 		}
 	}
@@ -306,6 +317,52 @@ func TestTuneTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.table(t, out, nil, lockstep.DefaultPID(), best)
+}
+
+// slow is an engine that takes a second whenever it is asked.
+type slow struct{ lockstep.Implementation }
+
+func (s slow) Simulate(
+	ctx context.Context, jobs []lockstep.Job, o lockstep.Options,
+) iter.Seq2[int, lockstep.Result] {
+	time.Sleep(time.Second)
+	return func(yield func(int, lockstep.Result) bool) {
+		for i := range jobs {
+			if !yield(i, lockstep.Result{Costs: lockstep.Costs{Total: 1}}) {
+				return
+			}
+		}
+	}
+}
+
+// TestTuneBudget: a generation begins if it ends within the budget when it takes as long as the
+// last one, and there are no more than were asked for.
+func TestTuneBudget(t *testing.T) {
+	s := searched(t)
+	s.simulator = slow{s.simulator}
+	synctest.Test(t, func(t *testing.T) { // in which a second is one
+		for budget, want := range map[time.Duration]int{
+			500 * time.Millisecond: 0, time.Second: 1, 2 * time.Second: 1,
+			3*time.Second - 1: 1, 3 * time.Second: 2, 4 * time.Second: 3, time.Hour: 4,
+		} {
+			var out strings.Builder
+			env := &environment{
+				ctx: t.Context(), stdout: &stickyWriter{w: &out}, stderr: io.Discard,
+			}
+			gains, err := search.NewGains(lockstep.KindPID, 8, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := &tuneCommand{Population: 8, Generations: 4, Budget: budget}
+			page := report.NewSearch("", s.routes)
+			err = c.search(env, s.simulation, gains, nil, page, time.Now())
+			text := fmt.Sprintf("--budget %v: not even one generation", budget)
+			if n := strings.Count(out.String(), "generation "); n != want ||
+				(err == nil) != (want > 0) || err != nil && err.Error() != text {
+				t.Errorf("in %v: %d generations, %v; want %d", budget, n, err, want)
+			}
+		}
+	})
 }
 
 // TestPlanTold: so is what a search of actions prints, with the noise of each, how far each comes,

@@ -60,12 +60,10 @@ func (c *compareCommand) traces(p *comparisons, options parity.CompareOptions) e
 				files[0].Name, name, own,
 			)
 		}
-		// A recording that stops where costs end, or leaves out the warm-up, says so.
-		taken, err := tinyphysics.ParseShortcuts(files[0].Header.Shortcuts)
-		if err != nil {
+		var err error
+		if shortcuts, err = stopped(files[0].Header.Shortcuts); err != nil {
 			return fmt.Errorf("%s: %w", files[0].Name, err)
 		}
-		shortcuts |= taken & lockstep.StopAtCostEnd
 		if sides[live], k.Detail, jobs, err = c.live(p, names[live], files[0]); err != nil {
 			return err
 		}
@@ -76,6 +74,14 @@ func (c *compareCommand) traces(p *comparisons, options parity.CompareOptions) e
 		}
 		return tinyphysics.Compare(p.env.ctx, want, got, jobs, shortcuts, options)
 	}, nil)
+}
+
+// stopped are the shortcuts that an engine takes beside a trace whose header has these words: one
+// that stops where costs end says so, and so does one that leaves out the warm-up, which an engine
+// does not.
+func stopped(words []string) (lockstep.Shortcuts, error) {
+	taken, err := tinyphysics.ParseShortcuts(words)
+	return lockstep.AllSteps | taken&lockstep.StopAtCostEnd, err
 }
 
 // openTrace opens a trace. An engine's name that is not known would be a file that is

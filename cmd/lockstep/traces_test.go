@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"lockstep"
 	"lockstep/parity/schema"
+	"lockstep/parity/tinyphysics"
 	"lockstep/parity/trace"
 )
 
@@ -134,5 +136,39 @@ func TestCompareAnyTraces(t *testing.T) {
 		if !strings.Contains(string(html), text) {
 			t.Errorf("the report has no %q", text)
 		}
+	}
+}
+
+// TestStopped: an engine stops where costs end if the trace beside it does, and takes no other
+// shortcut that a trace names.
+func TestStopped(t *testing.T) {
+	for _, taken := range []lockstep.Shortcuts{
+		0, lockstep.AllSteps, lockstep.SkipWarmup, lockstep.StopAtCostEnd, lockstep.CostOnly,
+	} {
+		want := lockstep.AllSteps
+		if taken == lockstep.StopAtCostEnd || taken == lockstep.CostOnly {
+			want = lockstep.AllSteps | lockstep.StopAtCostEnd
+		}
+		if got, err := stopped(tinyphysics.Words(taken)); err != nil || got != want {
+			t.Errorf("beside %q: %b, %v; want %b", tinyphysics.Words(taken), got, err, want)
+		}
+	}
+	if _, err := stopped([]string{"all"}); err == nil {
+		t.Error("a shortcut that nobody knows is taken")
+	}
+}
+
+// TestNamedPolicy: a trace's controller is the one that was given by that name, if any was.
+func TestNamedPolicy(t *testing.T) {
+	given := []lockstep.Policy{lockstep.Custom{Name: "mpc"}, lockstep.Custom{Name: "other"}}
+	for _, want := range given {
+		got, err := namedPolicy(want.String(), given)
+		if err != nil || got.(lockstep.Custom).Name != want.String() {
+			t.Errorf("%v, %v; want %v", got, err, want)
+		}
+	}
+	if p, err := namedPolicy("pid_1_0_0", given); err != nil || p != lockstep.Policy(
+		lockstep.PID{P: 1}) {
+		t.Errorf("%v, %v", p, err)
 	}
 }

@@ -2,12 +2,16 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"lockstep"
 	"lockstep/internal/pycontroller"
+	"lockstep/internal/simtest"
 	"lockstep/internal/want"
 )
 
@@ -200,10 +204,74 @@ func TestVerifyCheckOfOtherFlags(t *testing.T) {
 	}, inputs...)...); status != exitOK {
 		t.Fatal(stderr)
 	}
+	again := filepath.Join(dir, "again.json")
 	if status, stdout, stderr := lockstepRun(t.Context(),
-		append([]string{"verify", "--check", out}, inputs...)...); status != exitOK ||
-		!strings.Contains(stdout, "equal in every bit: 1 routes of ") {
+		append([]string{"verify", "--check", out, "--out", again}, inputs...)...); status !=
+		exitOK || !strings.Contains(stdout, "equal in every bit: 1 routes of ") {
 		t.Errorf("exit %d, %s%s", status, stdout, stderr)
+	}
+	first, err := os.ReadFile(out)
+	second, err2 := os.ReadFile(again)
+	if err := errors.Join(err, err2, simtest.Same("the score", second, first)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestScorePrinted: what a score says to people: three routes that failed, and how many did; the
+// average of the others' costs, if there is one; and what the result depends on.
+func TestScorePrinted(t *testing.T) {
+	lost := errors.New("it fails\nand more")
+	routes := make([]*lockstep.Route, 6)
+	for i := range routes {
+		routes[i] = &lockstep.Route{Name: fmt.Sprint("r", i)}
+	}
+	cost := func(x float64) lockstep.Result {
+		return lockstep.Result{Costs: lockstep.Costs{Lataccel: x, Jerk: 10 * x, Total: 100 * x}}
+	}
+	failed := lockstep.Result{Err: lost}
+	depends := func(words string) map[string]string {
+		d := map[string]string{"network": "no"}
+		for i, word := range strings.Fields(words) {
+			d[factors[i].name] = word
+		}
+		return d
+	}
+	for _, c := range []struct {
+		results []lockstep.Result
+		score   score
+		failed  int
+		want    string
+	}{
+		{
+			[]lockstep.Result{cost(1), cost(2), cost(1.5)},
+			score{Repeated: true, Depends: depends("no no no no")}, 0,
+			"c.py: 3 routes, average lataccel_cost:    1.5, average jerk_cost:     15, average " +
+				"total_cost:    150\ntwo runs: equal\nthe result depends on: nothing but its " +
+				"arguments\n",
+		},
+		{
+			[]lockstep.Result{failed, cost(1), failed, failed, failed, cost(2)},
+			score{
+				Touched: []pycontroller.Touch{{Kind: "file", Name: "w.txt"}},
+				Depends: depends("no yes unknown no"),
+			}, 4,
+			"failed: route r0: it fails\nfailed: route r2: it fails\nfailed: route r3: it fails\n" +
+				"c.py: 4 of 6 routes failed: no average\n" +
+				"two runs: DIFFERENT: this score is that of the first\ntouched: file w.txt\n" +
+				"the result depends on: time: yes, random: unknown\n",
+		},
+	} {
+		s := c.score
+		s.Controller.Path = "c.py"
+		s.add(routes[:len(c.results)], c.results)
+		var out strings.Builder
+		if n := s.print(&out); n != c.failed || out.String() != c.want {
+			t.Errorf("%d failed, %s\nwant %d\n%s", n, &out, c.failed, c.want)
+		}
+		if text, err := json.Marshal(s.Mean); err != nil ||
+			(string(text) == "null") != (c.failed > 0) {
+			t.Errorf("the mean is %s, %v", text, err)
+		}
 	}
 }
 

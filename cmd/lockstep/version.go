@@ -60,13 +60,18 @@ func (c *versionCommand) Run(env *environment) error {
 }
 
 // built is the commit that Go found when it built the program, or empty.
-func built() (commit string) {
+func built() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return ""
 	}
+	return revision(info.Settings)
+}
+
+// revision is the commit among the settings of a build, or empty.
+func revision(settings []debug.BuildSetting) (commit string) {
 	changes := ""
-	for _, s := range info.Settings {
+	for _, s := range settings {
 		switch {
 		case s.Key == "vcs.revision":
 			commit = s.Value

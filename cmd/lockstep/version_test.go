@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -35,5 +36,30 @@ func TestVersion(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &o); err != nil || o.Commit != "0123abcd" ||
 		len(o.Profiles) != len(lockstep.Profiles()) {
 		t.Errorf("%v: %s", err, stdout)
+	}
+}
+
+// TestRevision: the commit of a build is named, and that there were changes which nobody had
+// committed.
+func TestRevision(t *testing.T) {
+	of := func(words ...string) (all []debug.BuildSetting) {
+		for i := 0; i < len(words); i += 2 {
+			all = append(all, debug.BuildSetting{Key: words[i], Value: words[i+1]})
+		}
+		return all
+	}
+	for _, c := range []struct {
+		settings []debug.BuildSetting
+		want     string
+	}{
+		{of("vcs", "git", "vcs.revision", "0123abcd", "vcs.modified", "false"), "0123abcd"},
+		{of("vcs.modified", "true", "vcs.revision", "0123abcd"), "0123abcd+changes"},
+		{of("vcs.revision", "0123abcd", "-race", "true"), "0123abcd"},
+		{of("vcs.modified", "true"), ""},
+		{nil, ""},
+	} {
+		if got := revision(c.settings); got != c.want {
+			t.Errorf("of %v: %q, want %q", c.settings, got, c.want)
+		}
 	}
 }
