@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -115,6 +116,11 @@ func TestFingerprint(t *testing.T) {
 	if status != exitOK || err != nil || len(written.Probes) != 5 ||
 		written.Found.Packages["numpy"] == "" {
 		t.Fatalf("exit %d, %v: %+v\n%s%s", status, err, written, stdout, stderr)
+	}
+	lines := regexp.MustCompile(`\nok +probes .*\n(.*probes .*\n)*ok +fingerprint +` +
+		regexp.QuoteMeta(file) + "\n")
+	if !lines.MatchString(stdout) {
+		t.Errorf("%s, want in it %v", stdout, lines)
 	}
 	for _, p := range written.Probes {
 		equal := 0

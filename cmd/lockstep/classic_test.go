@@ -614,8 +614,8 @@ func TestBenchEnv(t *testing.T) {
 		}
 	}
 	if status, stdout, _ = lockstepRun(t.Context(),
-		append(line, python+"-none")...); status != exitOK ||
-		!strings.Contains(stdout, "no such file") {
+		append(line, python+"-none", "--steps", "1")...); status != exitOK ||
+		!strings.Contains(stdout, "no such file") || !strings.Contains(stdout, `"steps":1,`) {
 		t.Errorf("exit %d, %s", status, stdout)
 	}
 	for args, want := range map[string]string{

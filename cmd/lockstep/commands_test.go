@@ -175,8 +175,13 @@ func TestDoctor(t *testing.T) {
 		t.Fatal(err)
 	}
 	const foreign = "this is not the challenge's network: delete it and run"
-	if _, stdout, _ := lockstepRun(t.Context(), "doctor"); !strings.Contains(stdout, foreign) {
-		t.Errorf("another network in its place is not found:\n%s", stdout)
+	routes := filepath.Join(filepath.Dir(bad), assets.Routes)
+	for _, name := range []string{"a.csv", "b.csv"} {
+		shortRoute(t, mkdir(t, filepath.Join(routes, name)), 1, nil)
+	}
+	if _, stdout, _ := lockstepRun(t.Context(), "doctor"); !strings.Contains(stdout, foreign) ||
+		!strings.Contains(stdout, routes+", 2 files\n") {
+		t.Errorf("another network in its place is not found, or two routes:\n%s", stdout)
 	}
 }
 

@@ -163,6 +163,33 @@ func TestEvalTold(t *testing.T) {
 	}
 }
 
+// TestRunsDrawn: the first routes come with their drives, of each controller, and all with their
+// floors; those that could not be loaded come last.
+func TestRunsDrawn(t *testing.T) {
+	s := newTold(t, shortRoutes(t, 5))
+	env := &environment{ctx: t.Context(), stderr: io.Discard}
+	policies := []lockstep.Policy{lockstep.DefaultPID(), lockstep.Zero{}}
+	for _, drawn := range []int{0, 2, 9} {
+		all, err := s.runs(env, policies, drawn, nil)
+		if err != nil || len(all) != len(policies) {
+			t.Fatalf("%d runs, %v", len(all), err)
+		}
+		for k, run := range all {
+			if n := len(run.Routes); n != 5 || run.Routes[4].Err == nil {
+				t.Errorf("%s: %d routes, the last with error %v", run.Controller, n,
+					run.Routes[4].Err)
+			}
+			for i, r := range run.Routes[:4] {
+				if shown := i < drawn; (r.Route != nil) != shown || (r.Trajectory != nil) != shown ||
+					r.Name != s.routes[i].Name || r.Floor != search.Floor(s.routes[i]) ||
+					run.Controller != policies[k].String() {
+					t.Errorf("%d drawn: route %d of %s is %+v", drawn, i, run.Controller, r)
+				}
+			}
+		}
+	}
+}
+
 // TestEvalFailing: which rollout fails is said on standard error, for each controller, and the
 // averages are of the other routes.
 func TestEvalFailing(t *testing.T) {
