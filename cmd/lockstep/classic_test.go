@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -51,6 +52,16 @@ func TestEnvs(t *testing.T) {
 func TestRolloutEnv(t *testing.T) {
 	for _, e := range classic.Environments() {
 		sameReturns(t, e.Name)
+	}
+	for steps, want := range map[string]string{
+		"1":  "1 steps in .*; 0 episodes ended, rewards of 1, no episode ended\n$",
+		"60": "60 steps in .*; 2 episodes ended, rewards of [0-9]+, [0-9.]+ a finished episode\n$",
+	} {
+		status, stdout, _ := lockstepRun(t.Context(), "rollout", "--env", "CartPole-v1", "--steps",
+			steps)
+		if status != exitOK || !regexp.MustCompile(want).MatchString(stdout) {
+			t.Errorf("%s steps: exit %d, %s, want %s", steps, status, stdout, want)
+		}
 	}
 	for args, want := range map[string]string{
 		"--env CartPole-v2": "environment \"CartPole-v2\" is " +

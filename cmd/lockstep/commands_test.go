@@ -20,6 +20,7 @@ import (
 	"lockstep/internal/assets/assetstest"
 	"lockstep/internal/defaults"
 	"lockstep/internal/want"
+	"lockstep/reference"
 )
 
 // ownCache gives the test a cache folder of its own, and a working folder from
@@ -134,12 +135,51 @@ func TestDemo(t *testing.T) {
 	ownCache(t)
 	status, stdout, stderr := lockstepRun(t.Context(), "demo")
 	if status != exitOK || !strings.Contains(stdout, "reference") ||
-		!strings.Contains(stdout, "the project's own network") {
+		!strings.Contains(stdout, "the project's own network") ||
+		!strings.HasSuffix(stdout, "the challenge's own network: lockstep fetch model\n"+
+			"profile "+reference.HostProfile().String()+"\n") {
 		t.Errorf("exit %d, stdout %q, stderr %q", status, stdout, stderr)
 	}
 	if html, err := os.ReadFile("lockstep.html"); err != nil ||
 		!bytes.Contains(html, []byte("<svg")) {
 		t.Errorf("the report: %v", err)
+	}
+}
+
+// TestDemoEngines: each engine that opens takes part, behind one that does not, too; what differs,
+// and what is here and does not open, is an exit status.
+func TestDemoEngines(t *testing.T) {
+	dir := ownCache(t)
+	model, _, err := defaults.Write(filepath.Join(dir, "own"))
+	if err == nil {
+		err = os.Rename(model, mkdir(t, filepath.Join(dir, "here", assets.Model)))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	shortRoute(t, mkdir(t, filepath.Join(dir, "here", assets.Routes, "a.csv")), 102, nil)
+	t.Setenv("LOCKSTEP_ASSETS", filepath.Join(dir, "here"))
+	const alike, fetch = "every lataccel, action and cost equal", "lockstep fetch model"
+	for names, c := range map[string]struct {
+		status int
+		says   []string
+	}{
+		"equal":         {exitOK, []string{"1 routes, the project's own network\n", alike}},
+		"costs,equal":   {exitParity, []string{"1 rollouts differ", alike}},
+		"absent,equal":  {exitOK, []string{"not here: twin: no device\n", alike}},
+		"broken,equal":  {exitUsage, []string{"not here: twin: it does not open\n", alike}},
+		"broken,absent": {exitUsage, []string{"not here: twin: it does not open\n"}},
+	} {
+		plant(t, names)
+		status, stdout, stderr := lockstepRun(t.Context(), "demo")
+		for _, want := range c.says {
+			if !strings.Contains(stdout, want) {
+				t.Errorf("%s: %q is not in\n%s", names, want, stdout)
+			}
+		}
+		if status != c.status || strings.Contains(stdout, fetch) {
+			t.Errorf("%s: exit %d, want %d\n%s%s", names, status, c.status, stdout, stderr)
+		}
 	}
 }
 
@@ -190,12 +230,13 @@ func TestDoctor(t *testing.T) {
 func TestDoctorEngines(t *testing.T) {
 	ownCache(t)
 	sound := *engines.Reference()
-	broken, lacking := sound, sound
+	broken, lacking, slow := sound, sound, sound
+	slow.Name, slow.Slow = "slow", true
 	broken.Name, lacking.Name, lacking.Want = "broken", "lacking", want.GPU
 	broken.New = func(engines.Config) (lockstep.Implementation, error) {
 		return nil, errors.New("it does not open")
 	}
-	lacking.New = broken.New
+	lacking.New, slow.New = broken.New, broken.New
 	for _, c := range []struct {
 		list []engines.Engine
 		want int
@@ -204,12 +245,14 @@ func TestDoctorEngines(t *testing.T) {
 		{[]engines.Engine{sound, broken, sound}, exitUsage},
 		{[]engines.Engine{sound, broken}, exitUsage},
 		{[]engines.Engine{sound, lacking, sound}, exitOK},
+		{[]engines.Engine{sound, slow}, exitOK},
 	} {
 		restore := engines.Replace(c.list)
 		status, stdout, _ := lockstepRun(t.Context(), "doctor")
 		restore()
 		if names := fmt.Sprint(len(c.list)); status != c.want ||
-			!strings.Contains(stdout, "it does not open") {
+			strings.Contains(stdout, "it does not open") == (c.list[1].Name == "slow") ||
+			strings.Contains(stdout, "slow: it runs where") != (c.list[1].Name == "slow") {
 			t.Errorf("%s engines: exit %d, want %d:\n%s", names, status, c.want, stdout)
 		}
 	}

@@ -13,11 +13,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"lockstep"
 	"lockstep/cmd/internal/report"
@@ -459,6 +462,13 @@ func TestRace(t *testing.T) {
 		!strings.Contains(stdout.String(), "1 rollouts differ") {
 		t.Errorf("%d differ, %v:\n%s", different, err, &stdout)
 	}
+	pid, _ := runs[0].Costs()
+	zero, _ := runs[1].Costs()
+	if costs := regexp.MustCompile(` +` + reference.FormatCost(reference.MeanCosts(pid).Total) +
+		` +` + reference.FormatCost(reference.MeanCosts(zero).Total) + ` +–`); !costs.MatchString(
+		stdout.String()) || runs[0].Controller != "pid" || runs[1].Controller != "zero" {
+		t.Errorf("%v is not in\n%s", costs, &stdout)
+	}
 	s.simulator = &planted{Implementation: ref, fault: "none"}
 	if r := s.simulate(env, s.jobs([]lockstep.Policy{lockstep.Zero{}}),
 		lockstep.Options{}); r[0].Err != nil ||
@@ -475,6 +485,19 @@ func TestRace(t *testing.T) {
 			t.Errorf("error %v, want the one that ended the run", r.Err)
 		}
 	}
+}
+
+// TestRaceRates: how many rollouts an engine does in a second is of all of them.
+func TestRaceRates(t *testing.T) {
+	s := searched(t)
+	synctest.Test(t, func(t *testing.T) { // in which a second is one
+		var out strings.Builder
+		env := &environment{ctx: t.Context(), stdout: &stickyWriter{w: &out}, stderr: io.Discard}
+		all := []lockstep.Implementation{slow{s.simulator, 4 * time.Second}}
+		if _, _, err := s.race(env, all); err != nil || !strings.Contains(out.String(), " 1.5 ") {
+			t.Errorf("%v, %s; want 1.5 of 6 in 4 s", err, &out)
+		}
+	})
 }
 
 // lackingCase is a case whose comparisons fail for want of something.
@@ -554,6 +577,41 @@ func TestCompareStatus(t *testing.T) {
 			if got != want {
 				t.Errorf("%+v, absent allowed %v: exit %d, want %d", c.list, i == 1, got, want)
 			}
+		}
+	}
+}
+
+// TestProfilesTold: of which profiles both sides are is said before the first comparison that was
+// made of them, and again once they are others.
+func TestProfilesTold(t *testing.T) {
+	var out strings.Builder
+	p := &comparisons{
+		env:    &environment{ctx: t.Context(), stdout: &stickyWriter{w: &out}},
+		output: &outputFlags{},
+	}
+	made := &parity.Report{
+		Exact: true, Steps: 1, Compared: map[string]int{"action": 1},
+		Rollouts: []parity.Verdict{{Steps: 1, Equal: true}},
+	}
+	for i, c := range []struct {
+		profiles []string
+		report   *parity.Report
+		want     string
+	}{
+		{[]string{"x", "x"}, nil, "failed  "}, {nil, made, "equal  "},
+		{[]string{"x", "x"}, made, "both sides have profile x\nequal  "},
+		{[]string{"x", "x"}, made, "equal  "}, {nil, made, "equal  "},
+		{[]string{"x", "x"}, made, "equal  "},
+		{[]string{"y", "y"}, made, "both sides have profile y\nequal  "},
+	} {
+		out.Reset()
+		err := errors.New("it was not made")
+		if c.report != nil {
+			err = nil
+		}
+		k := verdict.Comparison{Profiles: c.profiles}
+		if err := p.made(k, c.report, err); err != nil || !strings.HasPrefix(out.String(), c.want) {
+			t.Errorf("comparison %d: %v, %s, want %s", i, err, &out, c.want)
 		}
 	}
 }
@@ -800,6 +858,11 @@ func TestCompareReplay(t *testing.T) {
 	if status != exitUsage || !strings.Contains(stdout, "not applicable  reference against kept "+
 		"results") || !strings.Contains(stdout, "no results are kept with the case") {
 		t.Errorf("no results: exit %d\n%s", status, stdout)
+	}
+	plant(t, "absent")
+	if status, stdout, _ = lockstepRun(t.Context(), "replay", file); status != exitOK ||
+		!strings.Contains(stdout, "not applicable  twin against reference") {
+		t.Errorf("an engine that nobody asked for: exit %d\n%s", status, stdout)
 	}
 	for args, want := range map[string]string{
 		filepath.Join(dir, "none.json"): "no such file",
@@ -1385,6 +1448,7 @@ func refusedGates(t *testing.T) {
 		"--require luck": `--require must be one of "` + strings.Join(want.Names(),
 			`","`) + `" but got "luck"`,
 		"--limit=-1s": "--limit -1s: want more than 0",
+		"--limit=0s":  "--limit 0s: want more than 0",
 	} {
 		if status, _, stderr := lockstepRun(t.Context(),
 			append([]string{"gate"}, strings.Fields(args)...)...); status != exitUsage ||

@@ -85,7 +85,8 @@ func TestSecondFamily(t *testing.T) {
 			{"replay " + filepath.Join(dir, "boat.json"), exitUsage, "it sails again\n"},
 		} {
 			status, stdout, stderr := lockstepRun(t.Context(), strings.Fields(c.args)...)
-			if said := stdout + stderr; status != c.status || !strings.Contains(said, c.says) {
+			if said := stdout + stderr; status != c.status || !strings.Contains(said, c.says) ||
+				strings.Contains(said, "\x1b") { // which is for terminals alone
 				t.Errorf("%s, %s: exit %d, %s; want %d and %s", name, c.args, status, said,
 					c.status, c.says)
 			}

@@ -672,9 +672,11 @@ func TestShardCommands(t *testing.T) {
 		t.Errorf("other routes: %s", stderr)
 	}
 	run(exitOK, "shard", "run", "--out", dir, "--index", "1")
-	merged := secondsPattern.ReplaceAllString(
-		run(exitUsage, "shard", "merge", "--json", "--out", dir), "",
-	)
+	status, merged, stderr := lockstepRun(t.Context(), "shard", "merge", "--json", "--out", dir)
+	if status != exitUsage || strings.Contains(stderr, "missing") {
+		t.Errorf("merged: exit %d, %s", status, stderr)
+	}
+	merged = secondsPattern.ReplaceAllString(merged, "")
 	if rest, ok := strings.CutPrefix(merged, undisturbed); !ok ||
 		!strings.HasPrefix(rest, `{"sha256":"`) {
 		t.Errorf("merged:\n%swant:\n%s", merged, undisturbed)

@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -159,6 +160,38 @@ func TestEvalTold(t *testing.T) {
 			reference.FormatCost(mean.Total))
 		if !strings.Contains(out, line) {
 			t.Errorf("%swant in it %s", out, line)
+		}
+	}
+}
+
+// TestOrigin: a report says how long it took, to a hundredth of a second.
+func TestOrigin(t *testing.T) {
+	s := searched(t)
+	o := s.origin(&environment{}, &simulatorFlags{}, 1234567*time.Microsecond)
+	if !slices.Contains(o.Facts, report.Fact{Name: "Time", Value: "1.23s"}) {
+		t.Errorf("%+v", o.Facts)
+	}
+}
+
+// TestCached: routes are kept in the cache if there are several of them.
+func TestCached(t *testing.T) {
+	cache := filepath.Join(ownCache(t), "lockstep", "routes")
+	for _, name := range []string{"R/a.csv", "R/b.csv"} {
+		shortRoute(t, mkdir(t, name), 101, nil)
+	}
+	for _, data := range []string{"R/a.csv", "R"} {
+		f := simulatorFlags{Engine: "reference", inputFlags: inputFlags{
+			pathFlags: pathFlags{Own: true, DataPath: data}, NumSegs: 100, Profile: profile,
+		}}
+		env := &environment{ctx: t.Context(), stderr: io.Discard}
+		if _, err := f.load(env); err != nil {
+			t.Fatal(err)
+		}
+		for _, end := range env.ends {
+			end()
+		}
+		if _, err := os.Stat(cache); (err == nil) != (data == "R") {
+			t.Errorf("%s: the cache: %v", data, err)
 		}
 	}
 }
@@ -346,13 +379,16 @@ func TestTuneTold(t *testing.T) {
 	s.table(t, out, nil, lockstep.DefaultPID(), best)
 }
 
-// slow is an engine that takes a second whenever it is asked.
-type slow struct{ lockstep.Implementation }
+// slow is an engine that takes some time whenever it is asked.
+type slow struct {
+	lockstep.Implementation
+	takes time.Duration
+}
 
 func (s slow) Simulate(
 	ctx context.Context, jobs []lockstep.Job, o lockstep.Options,
 ) iter.Seq2[int, lockstep.Result] {
-	time.Sleep(time.Second)
+	time.Sleep(s.takes)
 	return func(yield func(int, lockstep.Result) bool) {
 		for i := range jobs {
 			if !yield(i, lockstep.Result{Costs: lockstep.Costs{Total: 1}}) {
@@ -366,7 +402,7 @@ func (s slow) Simulate(
 // last one, and there are no more than were asked for.
 func TestTuneBudget(t *testing.T) {
 	s := searched(t)
-	s.simulator = slow{s.simulator}
+	s.simulator = slow{s.simulator, time.Second}
 	synctest.Test(t, func(t *testing.T) { // in which a second is one
 		for budget, want := range map[time.Duration]int{
 			500 * time.Millisecond: 0, time.Second: 1, 2 * time.Second: 1,

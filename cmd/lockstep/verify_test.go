@@ -1,11 +1,14 @@
 package main
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -214,6 +217,53 @@ func TestVerifyCheckOfOtherFlags(t *testing.T) {
 	second, err2 := os.ReadFile(again)
 	if err := errors.Join(err, err2, simtest.Same("the score", second, first)); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestHashFiles: what a controller read is named as seen from its folder, if it is in there, and has
+// its hash, if it has one; what it touched otherwise has none.
+func TestHashFiles(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	s := &score{Controller: hashed{Path: in("c.py")}, Touched: []pycontroller.Touch{
+		{Kind: "file", Name: in("a/w.txt")}, {Kind: "file", Name: "w.txt"},
+		{Kind: "file", Name: filepath.Join(filepath.Dir(dir), "x.npy")},
+		{Kind: "time", Name: "time.time"}, {Kind: "file", Name: in("gone")},
+		{Kind: "patch", Name: in("p")}, {Kind: "module", Name: in("gains.py")},
+	}}
+	var asked []string
+	err := s.hashFiles(func(file string) (string, error) {
+		if asked = append(asked, file); file == in("gone") {
+			return "", nil
+		}
+		return "of " + filepath.Base(file), nil
+	})
+	files := []hashed{
+		{filepath.Join("a", "w.txt"), "of w.txt"}, {"w.txt", "of w.txt"},
+		{filepath.Join(filepath.Dir(dir), "x.npy"), "of x.npy"}, {"gains.py", "of gains.py"},
+	}
+	if err != nil || !slices.Equal(s.Files, files) || len(asked) != 5 ||
+		s.Touched[4].Name != "gone" || s.Touched[5].Name != "p" {
+		t.Errorf("%v: files %q of %q, touched %q", err, s.Files, asked, s.Touched)
+	}
+	if err := s.hashFiles(func(string) (string, error) { return "", io.EOF }); err == nil {
+		t.Error("a file that cannot be read is left out")
+	}
+
+	c := &verifyCommand{}
+	text := "class Controller: pass\n"
+	if err := os.WriteFile(in("c.py"), []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if c.source, err = pycontroller.ReadSource(in("c.py")); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"c.py": fmt.Sprintf("%x", sha256.Sum256([]byte(text))), "none": "", ".": "",
+	} {
+		if got, err := c.hash(in(name)); err != nil || got != want {
+			t.Errorf("%s: %q, %v; want %q", name, got, err, want)
+		}
 	}
 }
 
