@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"lockstep"
+	"lockstep/classic"
 	"lockstep/engines"
 	"lockstep/internal/defaults"
 	"lockstep/reference"
@@ -215,6 +216,39 @@ func TestBenchTable(t *testing.T) {
 		"\nwhere the rest goes: RATIONALE.md, Why a network of our own, and where the time goes\n"
 	if out.String() != want {
 		t.Errorf("%s\nwant\n%s", &out, want)
+	}
+}
+
+// TestBenchEnvSteps: environments are stepped together, at least once, and what they did is counted
+// of all; the reference does a million steps at the most.
+func TestBenchEnvSteps(t *testing.T) {
+	env := &environment{ctx: t.Context()}
+	task, err := classic.Make("Acrobot-v1", 8, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, steps := range []int64{640, 5e6} {
+		b := &benchEnv{Steps: steps, Missing: map[string]string{}}
+		if err := b.enterEngines(env, task); err != nil || len(b.Rows) < 2 {
+			t.Fatalf("%d engines, %v", len(b.Rows), err)
+		}
+		for i, e := range b.Rows {
+			want := steps
+			if i == 0 {
+				want = min(want, 1e6)
+			}
+			if e.most != want || !*e.Equal {
+				t.Errorf("%s does %d of %d, want %d", e.Name, e.most, steps, want)
+			}
+			for asked, want := range map[int64]int64{640: 640, 647: 640, 3: 8} {
+				if done, seconds, err := e.run(asked); err != nil || done != want || seconds <= 0 {
+					t.Errorf("%s: %d steps in %v s, %v; want %d", e.Name, done, seconds, err, want)
+				}
+			}
+		}
+	}
+	for _, end := range env.ends {
+		end()
 	}
 }
 

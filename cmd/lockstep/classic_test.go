@@ -54,11 +54,11 @@ func TestRolloutEnv(t *testing.T) {
 		sameReturns(t, e.Name)
 	}
 	for steps, want := range map[string]string{
-		"1":  "1 steps in .*; 0 episodes ended, rewards of 1, no episode ended\n$",
-		"60": "60 steps in .*; 2 episodes ended, rewards of [0-9]+, [0-9.]+ a finished episode\n$",
+		"1":  "2 steps in .*; 0 episodes ended, rewards of 2, no episode ended\n$",
+		"60": "120 steps in .*; 5 episodes ended, rewards of 115, 23 a finished episode\n$",
 	} {
-		status, stdout, _ := lockstepRun(t.Context(), "rollout", "--env", "CartPole-v1", "--steps",
-			steps)
+		status, stdout, _ := lockstepRun(t.Context(), "rollout", "--env", "CartPole-v1", "--num-envs",
+			"2", "--steps", steps)
 		if status != exitOK || !regexp.MustCompile(want).MatchString(stdout) {
 			t.Errorf("%s steps: exit %d, %s, want %s", steps, status, stdout, want)
 		}

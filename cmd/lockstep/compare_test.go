@@ -864,6 +864,11 @@ func TestCompareReplay(t *testing.T) {
 		!strings.Contains(stdout, "not applicable  twin against reference") {
 		t.Errorf("an engine that nobody asked for: exit %d\n%s", status, stdout)
 	}
+	if status, stdout, _ = lockstepRun(t.Context(), "replay", file, "--engines",
+		"reference,twin"); status != exitUsage ||
+		!strings.Contains(stdout, "not run         twin against reference") {
+		t.Errorf("one that was asked for: exit %d\n%s", status, stdout)
+	}
 	for args, want := range map[string]string{
 		filepath.Join(dir, "none.json"): "no such file",
 		t.TempDir():                     "no case in it",

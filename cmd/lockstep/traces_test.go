@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -155,6 +156,27 @@ func TestStopped(t *testing.T) {
 	}
 	if _, err := stopped([]string{"all"}); err == nil {
 		t.Error("a shortcut that nobody knows is taken")
+	}
+}
+
+// TestOpenTrace: a trace may have any name; of one that is not there, and might be meant for an
+// engine, the engines are named.
+func TestOpenTrace(t *testing.T) {
+	path := fall(t, "falls", falls.Schema, trace.Header{}, -1, "low")
+	t.Chdir(filepath.Dir(path))
+	for _, name := range []string{"falls", "./falls", path} {
+		f, err := openTrace(name)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		f.Close()
+	}
+	for name, want := range map[string]bool{"warp": true, "./warp": false, "warp.trace": false} {
+		_, err := openTrace(name)
+		if text := fmt.Sprint(err); !strings.Contains(text, "no such file") ||
+			strings.Contains(text, "or an engine: reference, ") != want {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
