@@ -166,7 +166,8 @@ func folder(t *testing.T) (files []string) {
 }
 
 // TestSamePath: a file, or a folder, is the same by each of its names, and so is one that does not
-// exist; a device is no file.
+// exist; a device is no file. A file that is there is a route of its folder if it has a route's
+// ending.
 func TestSamePath(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -193,10 +194,21 @@ func TestSamePath(t *testing.T) {
 		{"none", "none", true}, {"none", filepath.Join(dir, "none"), true},
 		{"a", "b", false}, {"a", "folder/a", false}, {"a", "none", false}, {"none", "a", false},
 		{"none", "nothing", false}, {"folder", "a", false},
-		{os.DevNull, os.DevNull, false},
+		{os.DevNull, os.DevNull, false}, {"a", "nothing/../a", false},
 	} {
 		if got := samePath(c.a, c.b); got != c.same {
 			t.Errorf("%s and %s are one: %t, want %t", c.a, c.b, got, c.same)
+		}
+	}
+	for _, name := range []string{"folder/a.csv", "folder/B.CSV", "a.csv"} {
+		must(os.WriteFile(name, nil, 0o666))
+	}
+	for name, want := range map[string]bool{
+		"folder/a.csv": true, "folder/B.CSV": true, "way/a.csv": true, "folder/a": false,
+		"folder/new.csv": false, "folder/new": false, "a.csv": false,
+	} {
+		if got := inFolder(name, "folder"); got != want {
+			t.Errorf("%s is a route of the folder: %t, want %t", name, got, want)
 		}
 	}
 }
