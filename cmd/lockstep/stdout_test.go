@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"os/exec"
@@ -245,6 +246,27 @@ func TestKeptEach(t *testing.T) {
 			err != nil && err.Error() != status {
 			t.Errorf("kept of %s, %d, %v; want of %s, %s\n%s", &shrunk, kept, err, want, status,
 				&out)
+		}
+	}
+}
+
+// TestHeldProfiles: sides have two profiles if each of them has one.
+func TestHeldProfiles(t *testing.T) {
+	for i, first := range []opened[string]{{name: "a", profile: "x"}, {name: "b"}} {
+		p := &comparisons{
+			env:    &environment{ctx: t.Context(), stdout: &stickyWriter{w: io.Discard}},
+			output: &outputFlags{},
+		}
+		all := []opened[string]{first, {name: "c"}, {name: "d", profile: "y"}, {name: "e"}}
+		err := hold(p, verdict.Comparison{}, all, func(string, string) (*parity.Report, error) {
+			return &parity.Report{}, nil
+		}, nil)
+		var got []int
+		for _, c := range p.list {
+			got = append(got, len(c.Profiles))
+		}
+		if want := [][]int{{0, 2, 0}, {0, 0, 0}}[i]; err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %v profiles, %v; want %v", first.name, got, err, want)
 		}
 	}
 }

@@ -223,6 +223,42 @@ func TestRunsDrawn(t *testing.T) {
 	}
 }
 
+// stopping is an engine that is interrupted when it is asked for the last time.
+type stopping struct {
+	lockstep.Implementation
+	left *int
+	stop func()
+}
+
+func (s stopping) Simulate(
+	ctx context.Context, jobs []lockstep.Job, o lockstep.Options,
+) iter.Seq2[int, lockstep.Result] {
+	if *s.left--; *s.left == 0 {
+		s.stop()
+	}
+	return s.Implementation.Simulate(ctx, jobs, o)
+}
+
+// TestRunsInterrupted: an evaluation that is interrupted, in the rollouts that are drawn or in the
+// others, comes to nothing, and says so.
+func TestRunsInterrupted(t *testing.T) {
+	s := newTold(t, shortRoutes(t, 4))
+	sim := s.simulator
+	for left, want := range map[int]error{1: exitStatus(exitInterrupted),
+		2: exitStatus(exitInterrupted), 3: nil} {
+		ctx, stop := context.WithCancel(t.Context())
+		s.simulator = stopping{sim, &left, stop}
+		var said strings.Builder
+		env := &environment{ctx: ctx, stdout: &stickyWriter{w: io.Discard}, stderr: &said}
+		all, err := s.runs(env, []lockstep.Policy{lockstep.Zero{}}, 1, nil)
+		stop()
+		interrupted := said.String() == "lockstep: interrupted; "+noReport+"\n"
+		if err != want || (all != nil) != (want == nil) || interrupted != (want != nil) {
+			t.Errorf("%d runs, %v, %s; want %v", len(all), err, &said, want)
+		}
+	}
+}
+
 // TestEvalFailing: which rollout fails is said on standard error, for each controller, and the
 // averages are of the other routes.
 func TestEvalFailing(t *testing.T) {
