@@ -40,7 +40,9 @@ func TestEnvs(t *testing.T) {
 	for i, e := range classic.Environments() {
 		words := strings.Fields(lines[i+1])
 		taken := strings.Join(words[1:], " ")
-		if words[0] != e.Name || !strings.HasPrefix(taken, actions[e.Name]+" "+e.Observation[0]) || !strings.HasSuffix(lines[i+1], strings.Join(e.Options(), ", ")) ||
+		if words[0] != e.Name ||
+			!strings.HasPrefix(taken, actions[e.Name]+" "+e.Observation[0]) ||
+			!strings.HasSuffix(lines[i+1], strings.Join(e.Options(), ", ")) ||
 			!slices.Contains(words, fmt.Sprint(e.MaxSteps)) {
 			t.Errorf("%q", lines[i+1])
 		}
@@ -57,8 +59,8 @@ func TestRolloutEnv(t *testing.T) {
 		"1":  "2 steps in .*; 0 episodes ended, rewards of 2, no episode ended\n$",
 		"60": "120 steps in .*; 5 episodes ended, rewards of 115, 23 a finished episode\n$",
 	} {
-		status, stdout, _ := lockstepRun(t.Context(), "rollout", "--env", "CartPole-v1", "--num-envs",
-			"2", "--steps", steps)
+		status, stdout, _ := lockstepRun(t.Context(), "rollout", "--env", "CartPole-v1",
+			"--num-envs", "2", "--steps", steps)
 		if status != exitOK || !regexp.MustCompile(want).MatchString(stdout) {
 			t.Errorf("%s steps: exit %d, %s, want %s", steps, status, stdout, want)
 		}

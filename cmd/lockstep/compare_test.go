@@ -420,8 +420,9 @@ func TestDifferences(t *testing.T) {
 				if change(&b[k].Routes[i]); differences(a, b) != 0 {
 					t.Errorf("%s of rollout %d, %d is counted where both are the same", name, k, i)
 				}
+				failed := report.RouteResult{Result: lockstep.Result{Err: io.EOF}}
 				for _, runs := range [][]report.Run{a, b} {
-					runs[k].Routes[(i+2)%3] = report.RouteResult{Result: lockstep.Result{Err: io.EOF}}
+					runs[k].Routes[(i+2)%3] = failed
 				}
 				if change(&b[k].Routes[(i+1)%3]); differences(a, b) != 1 {
 					t.Errorf("%s of rollout %d, %d is not counted beside one that failed for both",

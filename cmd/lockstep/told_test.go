@@ -213,7 +213,8 @@ func TestRunsDrawn(t *testing.T) {
 					run.Routes[4].Err)
 			}
 			for i, r := range run.Routes[:4] {
-				if shown := i < drawn; (r.Route != nil) != shown || (r.Trajectory != nil) != shown ||
+				shown := i < drawn
+				if (r.Route != nil) != shown || (r.Trajectory != nil) != shown ||
 					r.Name != s.routes[i].Name || r.Floor != search.Floor(s.routes[i]) ||
 					run.Controller != policies[k].String() {
 					t.Errorf("%d drawn: route %d of %s is %+v", drawn, i, run.Controller, r)
@@ -336,7 +337,8 @@ func TestLostTold(t *testing.T) {
 		}
 	}
 	for i := range 3 * len(s.routes) {
-		if _, kept := journal.Result(i); kept != (i == 0 || i >= work.First && i%len(s.routes) != 1) {
+		want := i == 0 || i >= work.First && i%len(s.routes) != 1
+		if _, kept := journal.Result(i); kept != want {
 			t.Errorf("rollout %d: kept: %v", i, kept)
 		}
 	}

@@ -220,8 +220,8 @@ func TestVerifyCheckOfOtherFlags(t *testing.T) {
 	}
 }
 
-// TestHashFiles: what a controller read is named as seen from its folder, if it is in there, and has
-// its hash, if it has one; what it touched otherwise has none.
+// TestHashFiles: what a controller read is named as seen from its folder, if it is in there, and
+// has its hash, if it has one; what it touched otherwise has none.
 func TestHashFiles(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
