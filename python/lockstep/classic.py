@@ -31,6 +31,7 @@ import numpy.typing as npt
 from gymnasium.envs.registration import load_env_creator
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box, Discrete, Space
+from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
@@ -645,11 +646,14 @@ class Env(_Fixed, gymnasium.Env[npt.NDArray[np.float32], Any]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[npt.NDArray[np.float32], dict[str, Any]]:
         """Begin an episode; ``options`` are Gymnasium's bounds of the first state."""
-        super().reset(seed=None if seed is None else operator.index(seed))
+        given = None if seed is None else operator.index(seed)
+        if given is not None:
+            seeding.np_random(given)  # refuses as Gymnasium does, before anything is changed
         if seed is None and not self._core.seeded:
             seed = secrets.randbits(60)
         which = {"continue": True} if seed is None else {"seed": operator.index(seed)}
         self._core.reset(**which, **self._core.bounds(options))
+        super().reset(seed=given)
         if self.render_mode == "human":
             self.render()
         return self._core.observations[:, 0].copy(), {}

@@ -266,6 +266,8 @@ class Env(_native.Uncopied, gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[n
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[npt.NDArray[np.float32], dict[str, Any]]:
         """Begin an episode. ``options={"route": 3}`` chooses the route, or its name does."""
+        if "reset_mask" in (options or {}):
+            raise ValueError("options['reset_mask']: a vector has it, and this is one environment")
         self._task.chosen(options)  # what is refused changes nothing
         super().reset(seed=None if seed is None else operator.index(seed))
         if seed is not None or self._episodes is None:
@@ -401,6 +403,7 @@ class VectorEnv(
             seeds = list(seed)
         if len(seeds) != self.num_envs:
             raise ValueError(f"seed: {len(seeds)} of them, want {self.num_envs}")
+        given = [None if s is None else operator.index(s) for s in seeds]
         mask = np.ones(self.num_envs, dtype=np.bool_)
         if options is not None and "reset_mask" in options:
             mask = options["reset_mask"]
@@ -413,9 +416,13 @@ class VectorEnv(
                 )
         with self._turn:
             self._task.chosen(options)  # what is refused changes nothing
-            for i in np.flatnonzero(mask):
-                if seeds[i] is not None or self._episodes[i] is None:
-                    self._episodes[i] = _Episodes(self._task, seeding.np_random(seeds[i])[0])
+            begun = {
+                i: _Episodes(self._task, seeding.np_random(given[i])[0])
+                for i in np.flatnonzero(mask)
+                if given[i] is not None or self._episodes[i] is None
+            }
+            for i, episodes in begun.items():
+                self._episodes[i] = episodes
             infos = self._begin(mask, options, {})
             self._begun |= mask
             return self._observations(), infos

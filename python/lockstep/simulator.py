@@ -132,10 +132,13 @@ class Routes(_native.Uncopied, Sequence[Route]):
     @overload
     def __getitem__(self, key: slice | Sequence[int] | npt.NDArray[Any]) -> Routes: ...
     def __getitem__(self, key: Any) -> Route | Routes:
-        if isinstance(key, (slice, list, tuple, np.ndarray)):
+        several = isinstance(key, (slice, list, tuple, np.ndarray))
+        if several and getattr(key, "ndim", 1):  # an array of no dimension is a number
             if isinstance(key, (list, tuple)):  # an empty one is no array of integers
                 key = np.asarray(key) if key else np.zeros(0, np.intp)
             index = np.arange(len(self), dtype=np.intp)[key]
+            if index.ndim != 1:
+                raise IndexError(f"routes: an array of shape {index.shape}, want one dimension")
             part = Routes(
                 self.simulator,
                 self._handle,

@@ -253,6 +253,31 @@ def test_bad_input():
         envs.step(np.zeros(3, int))
 
 
+@pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1"])
+def test_what_is_refused_changes_nothing(name):
+    """Neither the state nor what is drawn next, nor what Gymnasium's generator is seeded with."""
+
+    def seen(env):
+        generator = [env.np_random_seed, str(env.np_random.bit_generator.state)]
+        return [getattr(env, "state", None), getattr(env, "states", None), *generator]
+
+    for make in (classic.Env, functools.partial(classic.VectorEnv, num_envs=3)):
+        env, other = make(name), make(name)
+        for each in (env, other):
+            each.reset(seed=5)
+            each.np_random  # noqa: B018 a vector's is made when it is asked for
+        before = seen(env)
+        for how in (
+            *({"seed": -1}, {"seed": 1.5}, {"seed": 2**70}, {"seed": [7, 8, -1]}),
+            *({"seed": 3, "options": {"none": 1}}, {"options": {"none": 1}}),
+            *({"seed": 3, "options": {key: -9}} for key in ("x_init", "high")),
+        ):
+            with pytest.raises((ValueError, TypeError, gymnasium.error.Error)):
+                env.reset(**how)
+            assert all(equal(a, b) for a, b in zip(seen(env), before, strict=True)), how
+        assert equal(env.reset()[0], other.reset()[0])
+
+
 def test_nothing_is_left(handles):
     before = handles()
     for _ in range(20):

@@ -78,6 +78,10 @@ def test_spaces(short_routes):
         {"seed": 3, "options": {"road": 1}},
         {"seed": -1},
         {"seed": 1.5},
+        {"seed": [7, -1, 2]},
+        {"seed": [7, 2, "8"]},
+        {"seed": [7, 2]},
+        {"seed": 3, "options": {"reset_mask": np.zeros(1, np.bool_)}},
         {"options": {"route": -1}},
     ],
 )
@@ -259,7 +263,10 @@ def test_seeds_of_some(tiny_routes):
     """An environment that is given none goes on with its own, and with its order of routes."""
     ours = lockstep.VectorEnv(3, tiny_routes, noise="seed")
     single = SyncVectorEnv([lambda: lockstep.Env(tiny_routes, noise="seed")] * 3)
-    for seeds in ([4, 5, 6], [None, 7, None], [8, None, None], None, [None, 0, 3]):
+    for seeds in (
+        *([4, 5, 6], [None, 7, None], [8, None, None], None, [None, 0, 3]),
+        [np.int64(9), None, np.uint8(2)],
+    ):
         for a, b in ((ours, single), (ours, single)):
             x, y = a.reset(seed=seeds), b.reset(seed=seeds)
             assert all(equal(p, q) for p, q in zip(x, y, strict=True)), seeds

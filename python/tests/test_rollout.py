@@ -435,8 +435,12 @@ def test_no_routes(sim, short_routes):
         assert (len(none), list(none), none.names, none.rows.shape) == (0, [], [], (0,))
         assert sim.rollout(none, ["pid", "zero"], trajectory=True).costs.shape == (2, 0, 3)
         assert sim.collect(network, none).raw.shape == (0, 400)
-    for key in (1.5, "0", None, np.float64(1)):
+    for key in (1.5, "0", None, np.float64(1), np.array(1.5)):
         with pytest.raises(TypeError):
+            short_routes[key]
+    assert short_routes[np.array(3)].name == "00003"
+    for key in ([[0, 1], [2, 3]], np.zeros((2, 1), int), ([], []), [0.5], [5], [True]):
+        with pytest.raises(IndexError):
             short_routes[key]
     for nothing in ([], np.zeros(0, int)):
         assert experience.observe(nothing).shape == (0, 256)
