@@ -132,8 +132,9 @@ class Routes(_native.Uncopied, Sequence[Route]):
     @overload
     def __getitem__(self, key: slice | Sequence[int] | npt.NDArray[Any]) -> Routes: ...
     def __getitem__(self, key: Any) -> Route | Routes:
-        several = isinstance(key, (slice, list, tuple, np.ndarray))
-        if several and getattr(key, "ndim", 1):  # an array of no dimension is a number
+        if isinstance(key, np.ndarray) and not key.ndim:
+            key = key.item()
+        if isinstance(key, (slice, list, tuple, np.ndarray)):
             if isinstance(key, (list, tuple)):  # an empty one is no array of integers
                 key = np.asarray(key) if key else np.zeros(0, np.intp)
             index = np.arange(len(self), dtype=np.intp)[key]
