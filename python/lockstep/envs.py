@@ -12,9 +12,10 @@ on that alone, not on the other environments, workers or engine.
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Union
 
 import gymnasium
@@ -423,7 +424,8 @@ class VectorEnv(
             }
             for i, episodes in begun.items():
                 self._episodes[i] = episodes
-            infos = self._begin(mask, options, {})
+            with self._whole():
+                infos = self._begin(mask, options, {})
             self._begun |= mask
             return self._observations(), infos
 
@@ -481,27 +483,49 @@ class VectorEnv(
                 nan = np.isnan(self._at.actions) & ~again
                 if nan.any():
                     raise ValueError(f"actions: NaN for environment {int(np.argmax(nan))}")
-            self._at.rewards[...] = 0
-            self._at.ended[...] = False
-            infos: dict[str, Any] = {}
-            for cohort in self._cohorts:
-                if resets and not ((cohort.envs >= 0) & ~again[cohort.envs]).any():
-                    continue
-                cohort.step()
-            ended = self._at.ended.copy()
-            if ended.any():
-                infos = self._finish(ended, infos)
-                if self.autoreset_mode is AutoresetMode.SAME_STEP:
-                    again, resets = ended, True
-            if resets:
-                infos = self._begin(again, None, infos)
-            return (
-                self._observations(),
-                self._at.rewards.copy(),
-                ended,
-                np.zeros(self.num_envs, dtype=np.bool_),
-                infos,
-            )
+            with self._whole():
+                return self._advance(again, resets)
+
+    def _advance(
+        self, again: npt.NDArray[np.bool_], resets: bool
+    ) -> tuple[
+        npt.NDArray[np.float32],
+        npt.NDArray[np.float64],
+        npt.NDArray[np.bool_],
+        npt.NDArray[np.bool_],
+        dict[str, Any],
+    ]:
+        """Steer those that have not ended before, and begin the others' episodes."""
+        self._at.rewards[...] = 0
+        self._at.ended[...] = False
+        infos: dict[str, Any] = {}
+        for cohort in self._cohorts:
+            if resets and not ((cohort.envs >= 0) & ~again[cohort.envs]).any():
+                continue
+            cohort.step()
+        ended = self._at.ended.copy()
+        if ended.any():
+            infos = self._finish(ended, infos)
+            if self.autoreset_mode is AutoresetMode.SAME_STEP:
+                again, resets = ended, True
+        if resets:
+            infos = self._begin(again, None, infos)
+        return (
+            self._observations(),
+            self._at.rewards.copy(),
+            ended,
+            np.zeros(self.num_envs, dtype=np.bool_),
+            infos,
+        )
+
+    @contextlib.contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Have all want a reset where an exception, as of Ctrl-C, leaves some behind others."""
+        try:
+            yield
+        except BaseException:
+            self._begun[:] = False
+            raise
 
     def _finish(self, ended: npt.NDArray[np.bool_], infos: dict[str, Any]) -> dict[str, Any]:
         """Tell of episodes that end at this step."""

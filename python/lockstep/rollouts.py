@@ -167,12 +167,16 @@ class Rollouts(_native.Uncopied):
             self._there = None
             commands[...] = actions
             self._handle.check_fork()
-            if self._n <= INLINE:
-                if self._native_step(*self._arguments):  # also where it has been closed
-                    self._raise()
-            else:
-                self._handle.long_call("step", self._buffer)
-            self._step += 1
+            try:
+                if self._n <= INLINE:
+                    if self._native_step(*self._arguments):  # also where it has been closed
+                        self._raise()
+                else:
+                    self._handle.long_call("step", self._buffer)
+                self._step += 1
+            except BaseException:
+                self._ask()
+                raise
             if out is None:
                 return self._lataccel.copy()
             out[...] = self._lataccel
@@ -182,12 +186,16 @@ class Rollouts(_native.Uncopied):
         """Compute one step with what ``episodes`` in cmd/internal/native/episodes.go has."""
         self._there = None
         self._handle.check_fork()
-        if self._n <= INLINE:
-            if _native.library().lockstep_episodes_step(self._arguments[0], memory.ctypes.data):
-                self._raise()
-        else:
-            self._handle.long_call("episodes_step", memory)
-        self._step += 1
+        try:
+            if self._n <= INLINE:
+                if _native.library().lockstep_episodes_step(self._arguments[0], memory.ctypes.data):
+                    self._raise()
+            else:
+                self._handle.long_call("episodes_step", memory)
+            self._step += 1
+        except BaseException:
+            self._ask()
+            raise
 
     def _advance_there(self, actions: Any, out: Any) -> Any:
         """Compute one step on the GPU."""
@@ -215,6 +223,11 @@ class Rollouts(_native.Uncopied):
     def _learn(self) -> None:
         """Enter what the last step has come to."""
         self._handle.long_call("synchronize", self._lataccel)
+
+    def _ask(self) -> None:
+        """Enter where the library is: what Ctrl-C breaks off may be done there all the same."""
+        if not self._handle.closed:
+            self._step = self._handle.call("why")["step"]
 
     def _check(self, actions: npt.ArrayLike) -> npt.NDArray[Any]:
         array = np.asarray(actions)
@@ -322,8 +335,13 @@ class Rollouts(_native.Uncopied):
                 f"snapshot: {type(snapshot).__name__}, want what snapshot() or Snapshot.from_bytes "
                 "returns"
             )
-        self._handle.long_call("restore", snapshot=snapshot._handle.id)
-        self._step = snapshot.step
+        try:
+            self._handle.long_call("restore", snapshot=snapshot._handle.id)
+            self._step = snapshot.step
+        except BaseException:
+            self._ask()
+            self._learn()
+            raise
         self._there = None
         self._learn()
 
@@ -576,8 +594,13 @@ class Candidates(_native.Uncopied):
         steps = operator.index(commands.shape[0])
         flat = np.zeros((2 if trajectory else 1) * commands.size + self._n)
         flat[: commands.size] = commands.ravel()
-        self._handle.long_call("roll", flat, steps=steps, trajectory=trajectory)
-        self.step += steps
+        try:
+            self._handle.long_call("roll", flat, steps=steps, trajectory=trajectory)
+            self.step += steps
+        except BaseException:  # some of the steps may be done
+            if not self._handle.closed:
+                self.step = self._handle.call("at")
+            raise
         costs = flat[commands.size : commands.size + self._n].copy()
         if not trajectory:
             return costs

@@ -14,6 +14,7 @@ import warnings
 import zipfile
 from pathlib import Path
 
+import gymnasium
 import lockstep
 import numpy as np
 import pytest
@@ -261,6 +262,73 @@ def test_an_interrupt_leaves_nothing(sim, short_routes, handles, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             call()
         assert handles() == before
+
+
+def test_an_interrupt_leaves_the_step_known(sim, short_routes, monkeypatch):
+    """What it breaks off may be done all the same: Python is where the library is, or asks for a
+    reset."""
+    lib = lockstep._native.library()
+
+    @contextlib.contextmanager
+    def interrupted(of=lib, name="lockstep_wait", until=lambda answer: answer < 0):
+        call = getattr(of, name)
+
+        def ends(*given):
+            while not until(call(*given)):
+                pass
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as m:
+            m.setattr(of, name, ends)
+            try:
+                yield
+            except KeyboardInterrupt:
+                return
+        pytest.fail("nothing was interrupted")
+
+    def now(of, name):
+        return interrupted(of, name, lambda answer: True)
+
+    for n in (2, 300):
+        routes, actions, few = short_routes[[0, 2] * (n // 2)], np.full(n, 0.1), n == 2
+        rollouts, others = sim.reset(routes), sim.reset(routes)
+        begin = rollouts.snapshot()
+        before = others.lataccel
+        with now(rollouts, "_native_step") if few else interrupted():
+            rollouts.advance(actions)
+        want = others.advance(actions)
+        assert (rollouts.step, rollouts.lataccel.tobytes()) == (101, want.tobytes())
+        with interrupted():
+            rollouts.restore(begin)
+        assert (rollouts.step, rollouts.lataccel.tobytes()) == (100, before.tobytes())
+        assert rollouts.advance(actions).tobytes() == want.tobytes()
+
+        envs = lockstep.VectorEnv(n, routes)
+        first = envs.reset(seed=1)[0]
+        with now(lib, "lockstep_episodes_step") if few else interrupted():
+            envs.step(actions)
+        with pytest.raises(gymnasium.error.ResetNeeded):
+            envs.step(actions)
+        assert envs.reset(seed=1)[0].tobytes() == first.tobytes()
+        with interrupted():
+            envs.reset(options={"reset_mask": np.arange(n) == 1})
+        with pytest.raises(gymnasium.error.ResetNeeded):
+            envs.step(actions)
+    candidates = begin.fork([0, 1], "route")
+    with interrupted():
+        candidates.roll(np.zeros((3, 2)))
+    assert candidates.step == 103
+
+    space = gymnasium.spaces.Box(-9, 9, (1,))
+    one, other = (
+        lockstep.Env(short_routes, lambda r, _: r.lataccel[:, None], observation_space=space)
+        for _ in range(2)
+    )
+    for env in (one, other):
+        env.reset(seed=1)
+        with now(lib, "lockstep_episodes_step") if env is one else contextlib.nullcontext():
+            env.step([0.1])
+    assert one.step([0.1])[0].tobytes() == other.step([0.1])[0].tobytes()
 
 
 def test_the_environment_is_python_s_of_now(sim, tmp_path, monkeypatch):

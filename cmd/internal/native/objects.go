@@ -239,6 +239,7 @@ func init() { // they refer to one another
 		"slopes":  of(slopes),
 		"stats":   of(stats),
 		"roll":    of(advance),
+		"at":      of(at),
 		"bytes":   of(snapshotBytes),
 		"read":    readSnapshot,
 
