@@ -139,7 +139,7 @@ class ClassicCalls(History):
     def reset(self):
         self.opened()
         seed, options = self.seed(self.envs.num_envs), self.bounds()
-        got = self.envs.reset(seed=seed, options=dict(options))
+        got = self.envs.reset(seed=seed, options=options)  # a caller's stay as they are
         want = self.alone.reset(seed=seed, options=options)
         self.begun, self.totals = True, (0, 0.0, 0)
         self.hold(got, want, "reset")
@@ -154,7 +154,7 @@ class ClassicCalls(History):
         if self.mode is not AutoresetMode.DISABLED:
             refused(lambda: self.envs.reset(seed=seed, options=options), ValueError)
             return
-        got = self.envs.reset(seed=seed, options=dict(options))
+        got = self.envs.reset(seed=seed, options=options)  # a caller's stay as they are
         self.hold(got, self.alone.reset(seed=seed, options=options), "reset of some")
 
     def actions(self, n, *steps):

@@ -199,7 +199,7 @@ class EnvCalls(History):
         options = {"reset_mask": mask}
         if self.perhaps("a route"):
             options["route"] = self.integer(0, 4, "route")
-        got = self.envs.reset(seed=seed, options=dict(options))
+        got = self.envs.reset(seed=seed, options=options)  # a caller's stay as they are
         want = self.alone.reset(seed=seed, options=options)
         self.ended[mask] = False
         self.hold(got, want, "reset of some")
