@@ -180,8 +180,9 @@ def test_copies():
         first, _ = envs.reset(seed=1)
         kept = first.copy()
         second = envs.step(np.array([0, 1]))[0]
-        assert (first is second) == (not own)
         assert equal(first, kept) == own
+        for again in (second, envs.restore(envs.snapshot()), envs.reset()[0]):
+            assert (again is first) == (not own)
 
 
 def test_bad_input():
@@ -388,8 +389,8 @@ def test_what_is_registered(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_pictures(name, seed, monkeypatch):
-    """Gymnasium's own, of our states."""
-    pytest.importorskip("pygame")
+    """Gymnasium's own, of our states; a window shows them from the reset on."""
+    pygame = pytest.importorskip("pygame")
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     theirs = gymnasium.make(name, render_mode="rgb_array")
     ours = gymnasium.make(f"lockstep/{name}", numpy1=NUMPY1, render_mode="rgb_array")
@@ -410,9 +411,15 @@ def test_pictures(name, seed, monkeypatch):
         assert equal(envs.render()[0], theirs.render())
     for env in (theirs, ours, envs):
         env.close()
-    window = gymnasium.make(f"lockstep/{name}", numpy1=NUMPY1, render_mode="human")
-    window.reset(seed=seed)
-    window.step(action)
+    window, drawn = (
+        gymnasium.make(f"lockstep/{name}", numpy1=NUMPY1, render_mode=mode)
+        for mode in ("human", "rgb_array")
+    )
+    for drive in (lambda env: env.reset(seed=seed), lambda env: env.step(action)):
+        for env in (window, drawn):
+            drive(env)
+        screen = pygame.surfarray.array3d(pygame.display.get_surface())
+        assert equal(screen.swapaxes(0, 1).copy(), drawn.render())
     window.close()
     with pytest.raises(ValueError, match="human"):
         gymnasium.make_vec(f"lockstep/{name}", num_envs=2, numpy1=NUMPY1, render_mode="human")

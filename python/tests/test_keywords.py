@@ -103,6 +103,38 @@ def test_what_is_passed_over_is_refused(world):
     assert (envs.states == before).all()
 
 
+def test_defaults_are_those_documented(world):
+    """What is not given is what the documentation says it is then."""
+    w, noise = world, np.arange(8) - 4.0
+
+    def ran(policy="random", **given):
+        envs = classic.VectorEnv("CartPole-v1", 2)
+        envs.reset(seed=1)
+        return vars(envs.run(4, policy, **given))
+
+    def network(**given):
+        return ran(classic.Network([np.ones((2, 4))], [[0.0, 0.1]], noise, **given))
+
+    def plan(**given):
+        return lockstep.plan(w.routes[:1], **given)
+
+    def collect(**given):
+        return w.sim.collect(w.network, w.routes, samples=1, **given).raw
+
+    recorded = ("observations", "actions", "rewards", "terminated", "truncated")
+    for call, how, documented in [
+        (ran, {}, {"policy": "random", "seed": 0, "record": recorded, "device": False}),
+        (network, {}, {"seed": 0}),
+        (collect, {}, {"seed": 0, "device": False}),
+        (plan, {}, {"start": "pid", "noise": "route", "rounds": 2, "window": 5, "horizon": 24}),
+        (plan, {"noise": "expected"}, {"rounds": 3}),
+        (plan, {"noise": "seeded"}, {"rounds": 3, "seeds": 24, "seed": 1}),
+        (w.state.gradient, {"actions": [0.1, 0.2]}, {"nudge": 0.1}),
+    ]:
+        want = told(call(**how))
+        assert told(call(**how, **documented)) == want, f"{call.__name__}, {documented}"
+
+
 def heard(call, keyword=None, **given):
     """What a call returned, whether it has told how far it is, and what of a keyword was sent."""
     seen, sent, arguments = [], [], _native._arguments

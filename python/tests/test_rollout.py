@@ -703,6 +703,7 @@ def test_a_function_may_write_into_what_it_is_shown(sim, short_routes):
         return steer
 
     want, got = (sim.rollout(short_routes, f, trajectory=True) for f in (looks, writes))
+    assert (want.controllers, got.controllers) == (["looks"], ["writes"])
     for name in ("costs", "lataccel", "action"):
         assert getattr(got, name).tobytes() == getattr(want, name).tobytes(), name
 
