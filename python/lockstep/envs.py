@@ -424,6 +424,7 @@ class VectorEnv(
             }
             for i, episodes in begun.items():
                 self._episodes[i] = episodes
+            self.closed = False  # else what it begins would not be ended by close
             with self._whole():
                 infos = self._begin(mask, options, {})
             self._begun |= mask

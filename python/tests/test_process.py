@@ -452,6 +452,9 @@ def test_what_is_closed_is_given_back(sim, short_routes, handles):
         with left if hasattr(left, "__exit__") else contextlib.closing(left):
             pass
         assert handles() == before, held
+        if isinstance(held, (lockstep.Env, lockstep.VectorEnv)):  # which begin again
+            begun(held).close()
+            assert handles() == before, held
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="for want of /proc/self/task")

@@ -186,7 +186,11 @@ def test_equality_is_of_every_bit(kind):
         hash(made())
 
 
-def test_results_are_equal(sim, short_routes, tmp_path):
+def test_results_and_routes_are_equal(sim, short_routes, tmp_path):
+    for i, route in enumerate(short_routes):
+        assert (short_routes.index(route), short_routes.count(route)) == (i, 1)
+    assert short_routes[0] in short_routes
+    assert short_routes[0] not in short_routes[1:]
     broken = tmp_path / "broken.py"
     broken.write_text("class Controller:\n    def update(self, *a, **k):\n        return 1 / 0\n")
     for controller in ("pid", broken):
