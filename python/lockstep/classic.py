@@ -652,11 +652,12 @@ class Env(_Fixed, gymnasium.Env[npt.NDArray[np.float32], Any]):
         if seed is None and not self._core.seeded:
             seed = secrets.randbits(60)
         which = {"continue": True} if seed is None else {"seed": operator.index(seed)}
-        self._core.reset(**which, **self._core.bounds(options))
-        super().reset(seed=given)
-        if self.render_mode == "human":
-            self.render()
-        return self._core.observations[:, 0].copy(), {}
+        with self._core.turn:
+            self._core.reset(**which, **self._core.bounds(options))
+            super().reset(seed=given)
+            if self.render_mode == "human":
+                self.render()
+            return self._core.observations[:, 0].copy(), {}
 
     def step(
         self, action: Any

@@ -269,18 +269,19 @@ class Env(_native.Uncopied, gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[n
         """Begin an episode. ``options={"route": 3}`` chooses the route, or its name does."""
         if "reset_mask" in (options or {}):
             raise ValueError("options['reset_mask']: a vector has it, and this is one environment")
-        self._task.chosen(options)  # what is refused changes nothing
-        super().reset(seed=None if seed is None else operator.index(seed))
-        if seed is not None or self._episodes is None:
-            self._episodes = _Episodes(self._task, self.np_random)
-        episode = self._episodes.next(options)
-        self._leave()
-        self._cohort = _Cohort(self._task, self._at, [episode], [0])
-        self._route = self._cohort.routes[0]
-        self._driven: list[float] = []
-        if self.render_mode == "human":
-            self.render()
-        return self._at.observations[0].copy(), {"route": self._route.name}
+        with self._turn:
+            self._task.chosen(options)  # what is refused changes nothing
+            super().reset(seed=None if seed is None else operator.index(seed))
+            if seed is not None or self._episodes is None:
+                self._episodes = _Episodes(self._task, self.np_random)
+            episode = self._episodes.next(options)
+            self._leave()
+            self._cohort = _Cohort(self._task, self._at, [episode], [0])
+            self._route = self._cohort.routes[0]
+            self._driven: list[float] = []
+            if self.render_mode == "human":
+                self.render()
+            return self._at.observations[0].copy(), {"route": self._route.name}
 
     def step(
         self, action: npt.NDArray[np.float32]

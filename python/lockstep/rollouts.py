@@ -335,15 +335,16 @@ class Rollouts(_native.Uncopied):
                 f"snapshot: {type(snapshot).__name__}, want what snapshot() or Snapshot.from_bytes "
                 "returns"
             )
-        try:
-            self._handle.long_call("restore", snapshot=snapshot._handle.id)
-            self._step = snapshot.step
-        except BaseException:
-            self._ask()
+        with self._turn:
+            try:
+                self._handle.long_call("restore", snapshot=snapshot._handle.id)
+                self._step = snapshot.step
+            except BaseException:
+                self._ask()
+                self._learn()
+                raise
+            self._there = None
             self._learn()
-            raise
-        self._there = None
-        self._learn()
 
 
 class Snapshot(_native.Uncopied):

@@ -413,11 +413,19 @@ class ClassicCalls(History):
     def threads(self):
         """A second thread that steps is refused; here it is held up where it would wait."""
         self.begun_all()
-        with self.envs._core.turn:
-            actions = self.actions(self.envs.num_envs)
-            refused(lambda: self.envs.step(actions), RuntimeError, match="another thread")
-            refused(lambda: self.envs.reset(seed=1), RuntimeError, match="another thread")
-            refused(lambda: self.envs.run(2), RuntimeError, match="another thread")
+        actions, snapshot = self.actions(self.envs.num_envs), self.envs.snapshot()
+        with self.envs._core.turn, self.env._core.turn:
+            for use in (
+                lambda: self.envs.step(actions),
+                lambda: self.envs.reset(seed=1),
+                lambda: self.envs.run(2),
+                lambda: self.envs.restore(snapshot),
+                lambda: self.envs.fork([0]),
+                lambda: self.env.step(actions[0]),
+                lambda: self.env.reset(seed=1),
+                lambda: self.env.restore(snapshot),
+            ):
+                refused(use, RuntimeError, match="another thread")
 
     @call
     def close(self):

@@ -300,6 +300,7 @@ class EnvCalls(History):
             zeros = np.zeros((self.envs.num_envs, 1))
             refused(lambda: self.envs.step(zeros), RuntimeError, match="another thread")
             refused(lambda: self.envs.reset(seed=1), RuntimeError, match="another thread")
+            refused(lambda: self.env.reset(seed=1), RuntimeError, match="another thread")
             if self.one_runs:
                 refused(lambda: self.env.step(zeros[0]), RuntimeError, match="another thread")
 

@@ -370,6 +370,7 @@ def test_threads_take_turns(sim, short_routes, handles):
     many = short_routes[[0, 2] * 150]
     with sim.reset(short_routes[[0, 2]]) as pair:
         want = np.tile(pair.advance([0.1, 0.1]), 150)
+    snapshot = sim.reset(many).snapshot()
     before = handles()
     rollouts = sim.reset(many)
     got = []
@@ -381,9 +382,13 @@ def test_threads_take_turns(sim, short_routes, handles):
 
     thread = threading.Thread(target=advance)
     with rollouts._turn:
-        for out in (None, np.empty(300)):
+        for use in (
+            lambda: rollouts.advance(np.zeros(300)),
+            lambda: rollouts.advance(np.zeros(300), out=np.empty(300)),
+            lambda: rollouts.restore(snapshot),
+        ):
             with pytest.raises(RuntimeError, match="another thread"):
-                rollouts.advance(np.zeros(300), out=out)
+                use()
     assert rollouts.step == 100
     thread.start()
     while not rollouts._turn._lock.locked() and thread.is_alive():
