@@ -606,6 +606,18 @@ def test_numbers_of_numpy(sim, tmp_path):
         sim.collect(NETWORK, sim.load("own", limit=1), samples=np.int8(1), seed=three).raw.shape[0]
         == 1
     )
+    for make in (
+        lambda: lockstep.VectorEnv(np.int8(2), sim.load("own", limit=three)),
+        lambda: classic.VectorEnv("CartPole-v1", np.int8(2)),
+    ):
+        want = make().reset(seed=5)[0].tobytes()
+        for same in (np.int64(5), np.uint8(5), np.array([5, 6]), [np.int16(5), 6]):
+            assert make().reset(seed=same)[0].tobytes() == want
+    envs = classic.VectorEnv("CartPole-v1", np.int8(100))  # of which 8 bits hold no multiple
+    envs.reset(seed=5)
+    assert envs.fork(np.array([1, 0, 1], np.uint8)).states.tolist() == [
+        envs.states[i].tolist() for i in (1, 0, 1)
+    ]
 
 
 def test_seeds_of_generated_routes(tmp_path):

@@ -118,6 +118,15 @@ def test_recorded_program(sim, routes, tmp_path, monkeypatch):
     assert tinyphysics.get_available_controllers() == ["gentle"]
 
 
+def test_constants(sim):
+    """Those that nothing here computes with, since the library does, are the library's."""
+    raw = {"roll": 0.3, "vEgo": 20.0, "aEgo": 0.1, "targetLateralAcceleration": 0.2}
+    columns = {name: np.full(120, x) for name, x in (raw | {"steerCommand": 0.1}).items()}
+    rolled = sim.load({"a": columns})[0].roll_lataccel
+    assert rolled == pytest.approx(np.full(120, np.sin(0.3) * tinyphysics.ACC_G), rel=1e-12)
+    assert pytest.approx(1) == tinyphysics.FPS * tinyphysics.DEL_T
+
+
 def test_profiles(sim, monkeypatch, capsys):
     """The profile in use and that of the packages here are printed; a difference is warned of."""
     other = "ort1.23-avx2-expF-sinfma-csv2"
