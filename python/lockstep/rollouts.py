@@ -57,7 +57,6 @@ class Rollouts(_native.Uncopied):
         there: DeviceArray | None = None,
     ) -> None:
         self._handle = handle
-        self._names = names
         self._ends = ends
         self._end = int(self._ends.max(initial=0))
         self._step = step

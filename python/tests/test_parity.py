@@ -356,7 +356,9 @@ def test_traces_of_any_simulator(tmp_path):
     assert "force" in (tmp_path / "report.html").read_text()
     rise = fall(tmp_path / "rise.trace", schema=FALL | {"name": "rise"})
     assert "fall and rise are other simulators" in lockstep.compare_traces(want, rise).why
-    assert "are one file: nothing would be proved" in lockstep.compare_traces(want, want).why
+    same = lockstep.compare_traces(want, want)
+    assert "are one file: nothing would be proved" in same.why
+    assert same.text == f"failed  {same.title}\n{same.why}"  # and of what there is none, nothing
     with pytest.raises(ValueError, match="budget"):
         lockstep.compare_traces(want, got, budget=1)
     with pytest.raises(FileNotFoundError):

@@ -1,12 +1,14 @@
 """Networks, training data and planning."""
 
 import itertools
+import re
 import sys
 import types
 
 import lockstep
 import numpy as np
 import pytest
+from lockstep._frames import COLUMNS
 from test_envs import rewarded
 
 
@@ -186,6 +188,25 @@ def test_collect(sim, short_routes, network):
     data.close()
     with pytest.raises(lockstep.ClosedError):
         data.observe()
+
+
+def test_rollouts_that_fail(sim, network):
+    """By their numbers; they have no steps, zeros for numbers, and the others are left alone."""
+    good = {name: np.random.default_rng(1).uniform(0.1, 0.3, 106) for name in COLUMNS}
+    bad = good | {"v_ego": np.where(np.arange(106) == 103, 1e308, good["v_ego"])}
+    routes = sim.load({"a": good, "b": bad})
+    data = sim.collect(network, routes[[0, 1, 0]], samples=2)
+    why = "route b, controller .*, step 103: probabilities contain NaN"
+    assert list(data.errors) == [1, 4]
+    assert all(re.fullmatch(why, str(error)) for error in data.errors.values())
+    assert data.steps.tolist() == [6, 0, 6, 6, 0, 6]
+    assert np.isnan(data.costs).all(axis=1).tolist() == [k in data.errors for k in range(6)]
+    for name in ("raw", "softplus", "reward", "lataccel", "action"):
+        numbers = getattr(data, name).reshape(6, -1).any(axis=1)
+        assert numbers.tolist() == [k not in data.errors for k in range(6)], name
+    assert data.places.tolist() == [400 * k + step for k in (0, 2, 3, 5) for step in range(6)]
+    with pytest.raises(ValueError, match="rollout"):
+        data.observe([400])
 
 
 def test_forks(sim, short_routes):
