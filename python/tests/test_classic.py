@@ -421,6 +421,7 @@ def test_pictures(name, seed, monkeypatch):
         screen = pygame.surfarray.array3d(pygame.display.get_surface())
         assert equal(screen.swapaxes(0, 1).copy(), drawn.render())
     window.close()
+    assert pygame.display.get_surface() is None
     with pytest.raises(ValueError, match="human"):
         gymnasium.make_vec(f"lockstep/{name}", num_envs=2, numpy1=NUMPY1, render_mode="human")
 

@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+from types import SimpleNamespace
 
 import gymnasium
 import lockstep
@@ -501,6 +502,8 @@ def test_window(short_routes, monkeypatch):
     pytest.importorskip("matplotlib")
     pygame = pytest.importorskip("pygame")
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    ticks = []
+    monkeypatch.setattr(pygame.time, "Clock", lambda: SimpleNamespace(tick=ticks.append))
     drawn = lockstep.Env(short_routes, render_mode="rgb_array")
     shown = lockstep.Env(short_routes, render_mode="human")
     for env in (drawn, shown):
@@ -509,10 +512,16 @@ def test_window(short_routes, monkeypatch):
     assert shown.render() is None
     screen = pygame.surfarray.array3d(pygame.display.get_surface()).swapaxes(0, 1)
     assert np.array_equal(screen, drawn.render())
+    assert ticks == [10] * 3  # a second
+    assert pygame.display.get_caption()[0] == "lockstep/Controls-v0"
     shown.reset()
     assert pygame.display.get_surface() is not None
+    for _ in range(2):  # another window, after it was closed
+        assert pygame.display.get_surface() is not None
+        shown.close()
+        assert pygame.display.get_surface() is None
+        shown.reset()
     shown.close()
-    assert pygame.display.get_surface() is None
 
 
 def test_addresses_go_by_the_names_of_fields():
