@@ -316,7 +316,7 @@ func (e equivalent) onToken(line string) bool {
 		return strings.TrimSpace(before) == "" && strings.TrimSpace(rest) == rest
 	}
 	begins, ok := map[string]string{
-		"SHARE_COPY":   `(np\.array|list|dict|[a-z_.]+\.copy)\(`,
+		"SHARE_COPY":   `(np\.array|list|dict|[a-z_.]+(\[.*])?\.copy)\(`,
 		field:          `[A-Za-z_.]+\(.*=`, // a call with an argument by name
 		"CONSTANT_NOT": `True|False`, "CONSTANT_DIGIT": `[0-9a-f]`,
 		"CONSTANT_PLUS": `[0-9]`, "CONSTANT_MINUS": `[0-9]`,
