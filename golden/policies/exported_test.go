@@ -48,51 +48,64 @@ func TestExported(t *testing.T) {
 	list["pid"] = lockstep.PID{P: 0.7, I: 0.11, D: -0.31}
 	for name, p := range list {
 		t.Run(name, func(t *testing.T) {
-			source, err := policyfile.Export(p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			file := filepath.Join(t.TempDir(), name+".py")
-			if err := os.WriteFile(file, source, 0o666); err != nil {
-				t.Fatal(err)
-			}
-			c, err := pycontroller.New(t.Context(), pycontroller.Options{File: file, Workers: 1})
-			if err != nil && strings.Contains(err.Error(), "No module named 'onnxruntime'") {
-				want.Skip(t, want.Python.Lacks(err))
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
+			inPython := exportedPolicy(t, p)
 			var jobs []lockstep.Job
 			for _, r := range routes {
-				for _, p := range []lockstep.Policy{p, c.Policy()} {
+				for _, p := range []lockstep.Policy{p, inPython} {
 					jobs = append(jobs, lockstep.Job{Route: r, Policy: p})
 				}
 			}
-			equal := 0
 			results := make([]lockstep.Result, len(jobs))
 			options := lockstep.Options{Trajectory: true}
 			for i, r := range sim.Simulate(t.Context(), jobs, options) {
 				results[i] = r
 			}
-			for k, route := range routes {
-				want, got := results[2*k], results[2*k+1]
-				if want.Err != nil || got.Err != nil { // of what is NaN
-					if (want.Err == nil) != (got.Err == nil) {
-						t.Errorf("route %s: in Python %v, want %v", route.Name, got.Err, want.Err)
-					}
-					continue
-				}
-				what := "route " + route.Name + ", actions in Python"
-				if err := simtest.SameBits(what, got.Trajectory.Action, want.Trajectory.Action); err != nil {
-					t.Error(err)
-				}
-				equal++
-			}
-			if equal < 8 {
-				t.Errorf("%d routes were compared", equal)
-			}
+			sameActions(t, routes, results)
 		})
+	}
+}
+
+// exportedPolicy is a policy that has been exported, in Python.
+func exportedPolicy(t *testing.T, p lockstep.Native) lockstep.Policy {
+	t.Helper()
+	source, err := policyfile.Export(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "exported.py")
+	if err := os.WriteFile(file, source, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	c, err := pycontroller.New(t.Context(), pycontroller.Options{File: file, Workers: 1})
+	if err != nil && strings.Contains(err.Error(), "No module named 'onnxruntime'") {
+		want.Skip(t, want.Python.Lacks(err))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c.Policy()
+}
+
+// sameActions holds of each route the second result, in Python, to the first.
+func sameActions(t *testing.T, routes []*lockstep.Route, results []lockstep.Result) {
+	t.Helper()
+	equal := 0
+	for k, route := range routes {
+		want, got := results[2*k], results[2*k+1]
+		if want.Err != nil || got.Err != nil { // of what is NaN
+			if (want.Err == nil) != (got.Err == nil) {
+				t.Errorf("route %s: in Python %v, want %v", route.Name, got.Err, want.Err)
+			}
+			continue
+		}
+		what := "route " + route.Name + ", actions in Python"
+		if err := simtest.SameBits(what, got.Trajectory.Action, want.Trajectory.Action); err != nil {
+			t.Error(err)
+		}
+		equal++
+	}
+	if equal < 8 {
+		t.Errorf("%d routes were compared", equal)
 	}
 }
