@@ -152,7 +152,7 @@ type Noise struct {
 func (n Noise) check(candidates int) error {
 	switch {
 	case n.Kind < RouteNoise || n.Kind > ExpectedNoise:
-		return errors.New("no noise is chosen: want own, seeded or expected")
+		return errors.New("no noise is chosen: want route, seeded or expected")
 	case n.Kind == SeededNoise && len(n.Seeds) != candidates:
 		return fmt.Errorf("%d seeds for %d candidates", len(n.Seeds), candidates)
 	case n.Kind != SeededNoise && n.Seeds != nil:

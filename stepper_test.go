@@ -94,7 +94,7 @@ func TestCandidates(t *testing.T) {
 		t.Errorf("expected noise: %v", err)
 	}
 	for want, n := range map[string]lockstep.Noise{
-		"no noise is chosen: want own, seeded or expected": {},
+		"no noise is chosen: want route, seeded or expected": {},
 		"2 seeds for 3 candidates": {
 			Kind:  lockstep.SeededNoise,
 			Seeds: []uint32{1, 2},

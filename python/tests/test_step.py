@@ -390,6 +390,14 @@ def test_stats(short_routes, tmp_path):
         after = sim.stats
         grown = {key: after[key] - before[key] for key in ("routes", "rollouts", "steps")}
         assert grown == {"routes": 2, "rollouts": 9, "steps": 9 * 84}
+        # in step mode, too, what has ended is not computed
+        write_route(tmp_path / "short.csv", 101)
+        with sim.reset(sim.load([tmp_path / "a.csv", tmp_path / "short.csv"])) as rollouts:
+            more = sim.stats["steps"]
+            while not rollouts.done:
+                rollouts.advance(np.zeros(2))
+            assert sim.stats["steps"] == more + 4 + 1
+        after = sim.stats
         # of those that fail there is no cost, and no rollout
         write_route(tmp_path / "c.csv", 104, 9)
         large = sim.load(tmp_path / "c.csv", cache=False)

@@ -110,10 +110,16 @@ func (r *roll) stepIn(ctx context.Context, commands, lataccels []float64) (err e
 	if err := r.sync(ctx); err != nil {
 		return err
 	}
+	running := int64(0) // who has ended is not computed
+	for i := range r.n {
+		if r.stepper.Running(i) {
+			running++
+		}
+	}
 	start := time.Now()
 	err = r.stepper.Step(ctx, commands, lataccels)
 	r.spent += time.Since(start)
-	r.simulator.counts.Rolled(start, 0, int64(r.n))
+	r.simulator.counts.Rolled(start, 0, running)
 	return err
 }
 
