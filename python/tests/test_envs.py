@@ -342,9 +342,14 @@ def test_other_environments_do_not_matter(sim, short_routes):
     for k in range(4):
         assert equal(a[0], b[3])
         others = np.array([True, False, False, False, True])
-        many.reset(options={"reset_mask": others})
+        many.reset(seed=20 * k, options={"reset_mask": others})
         actions = np.full((5, 1), 0.1 * k)
         a, b = alone.step(actions[:1])[0], many.step(actions)[0]
+    for _ in range(4):  # nor are its next episodes others for their seeds
+        a, told = alone.reset()
+        b, infos = many.reset(options={"reset_mask": ~others})
+        assert equal(a[0], b[3])
+        assert infos["route"][3] == told["route"][0]
 
 
 def test_bad_input(short_routes):
