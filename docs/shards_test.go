@@ -50,8 +50,9 @@ func TestShardExamples(t *testing.T) {
 			t.Errorf("%s: %s parts are planned, and %d computed", c.file, planned[1], n)
 		}
 		out := filepath.Join(folder, "runs", c.file)
-		script := "lockstep shard plan --own --num_segs 2 --pid-grid grid.txt --shards 2 --out " + out
-		execute(t, c.file+": the plan", folder, "sh", "-c", "echo 0.3,0.1,0 >grid.txt; "+script)
+		script := "echo 0.3,0.1,0 >grid.txt; lockstep shard plan --own --num_segs 2 " +
+			"--pid-grid grid.txt --shards 2 --out " + out
+		execute(t, c.file+": the plan", folder, "sh", "-c", script)
 		for part := range 2 {
 			which := fmt.Sprintf("%s=%d", c.variable, part)
 			execute(t, c.file, folder, "env", append([]string{which}, c.command(text, out)...)...)

@@ -90,6 +90,15 @@ func TestLibraries(t *testing.T) {
 		})
 	}
 	newSimulator(t, Config{}) // still works
+	link := filepath.Join(t.TempDir(), "link.so")
+	if err := os.Symlink(real, link); err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(Config{Library: link, ModelPath: modelPath})
+	if err != nil {
+		t.Fatalf("the library by another path: %v", err)
+	}
+	s.Close()
 }
 
 // TestOldLibrary tries an old library and then the right one, in a process that

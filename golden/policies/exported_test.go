@@ -100,7 +100,8 @@ func sameActions(t *testing.T, routes []*lockstep.Route, results []lockstep.Resu
 			continue
 		}
 		what := "route " + route.Name + ", actions in Python"
-		if err := simtest.SameBits(what, got.Trajectory.Action, want.Trajectory.Action); err != nil {
+		err := simtest.SameBits(what, got.Trajectory.Action, want.Trajectory.Action)
+		if err != nil {
 			t.Error(err)
 		}
 		equal++

@@ -368,7 +368,8 @@ func TestLive(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	temporary := t.TempDir()
 	t.Chdir(t.TempDir())
-	if err := os.WriteFile("numpy.py", []byte("raise ImportError('another')\n"), 0o600); err != nil {
+	another := []byte("raise ImportError('another')\n")
+	if err := os.WriteFile("numpy.py", another, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("TMPDIR", temporary)

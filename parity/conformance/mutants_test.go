@@ -624,7 +624,7 @@ var mutants = []mutant{
 	{"writes to the route", inputs(func(ctx ctxt, jobs []lockstep.Job, _ *lockstep.Options) ctxt {
 		for i := range jobs {
 			if r := jobs[i].Route; len(r.Draws) > 5 {
-				r.Draws[5]++ // which the reference does not read
+				r.Draws[5] /= 2 // which the reference does not read
 			}
 		}
 		return ctx

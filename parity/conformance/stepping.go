@@ -217,21 +217,24 @@ func (d *driver) snapshots() {
 		}
 	}
 	d.keeps(p, begin)
-	for what, change := range map[string]func(*lockstep.Snapshot){
-		"of another profile": func(s *lockstep.Snapshot) {
+	for _, wrong := range []struct {
+		what   string
+		change func(*lockstep.Snapshot)
+	}{
+		{"of another profile", func(s *lockstep.Snapshot) {
 			s.Profile.Exp = lockstep.ExpF - s.Profile.Exp + lockstep.ExpU
-		},
-		"of another model":       func(s *lockstep.Snapshot) { s.Model = "another" },
-		"with a rollout too few": func(s *lockstep.Snapshot) { s.Rollouts = s.Rollouts[1:] },
-		"of another route":       func(s *lockstep.Snapshot) { s.Rollouts[1].Route = "elsewhere" },
-		"with a lataccel too few": func(s *lockstep.Snapshot) {
+		}},
+		{"of another model", func(s *lockstep.Snapshot) { s.Model = "another" }},
+		{"with a rollout too few", func(s *lockstep.Snapshot) { s.Rollouts = s.Rollouts[1:] }},
+		{"of another route", func(s *lockstep.Snapshot) { s.Rollouts[1].Route = "elsewhere" }},
+		{"with a lataccel too few", func(s *lockstep.Snapshot) {
 			s.Rollouts[1].Lataccel = s.Rollouts[1].Lataccel[1:]
-		},
-		"without a PID's memory": func(s *lockstep.Snapshot) { s.Rollouts[0].Policy = nil },
+		}},
+		{"without a PID's memory", func(s *lockstep.Snapshot) { s.Rollouts[0].Policy = nil }},
 	} {
 		shot := d.snapshot(p, 0)
-		if change(shot); p.Restore(context.Background(), shot) == nil {
-			d.errorf("Restore takes a snapshot %s", what)
+		if wrong.change(shot); p.Restore(context.Background(), shot) == nil {
+			d.errorf("Restore takes a snapshot %s", wrong.what)
 		}
 	}
 }

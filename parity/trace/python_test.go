@@ -170,6 +170,37 @@ for bad in (
 `, filepath.Join(t.TempDir(), "mine.trace"))
 }
 
+// TestPythonArrays: in Python each stage's array has those steps that have it, wherever they are.
+func TestPythonArrays(t *testing.T) {
+	runPython(t, `
+import json
+import sys
+import numpy as np
+from reader import arrays
+from writer import Writer
+
+with Writer(sys.argv[1], json.load(open("../tinyphysics/schema.json"))) as w:
+    late, early, none = (w.begin(["00000", name]) for name in ("late", "early", "none"))
+    w.step(late, 20, lataccel=0.5)
+    w.step(late, 22, lataccel=0.25, tokens=np.arange(20))
+    w.step(early, 20, lataccel=1.5, tokens=np.arange(20) + 1)
+    w.step(early, 21, lataccel=2.5)
+    for rollout in (late, early, none):
+        w.end(rollout, error="" if rollout else "gave up")
+found = arrays(sys.argv[1])
+assert [r["key"][1] for r in found.values()] == ["late", "early", "none"], found
+assert [(r["steps"], r["error"], r["outcome"]) for r in found.values()] == [
+    (2, "gave up", None), (2, "", None), (0, "", None)
+], found
+assert found[late]["index"].tolist() == [20, 22], found
+assert found[late]["lataccel"].tolist() == [0.5, 0.25], found
+assert found[late]["tokens"].tolist() == [list(range(20))], found
+assert found[early]["lataccel"].tolist() == [1.5, 2.5], found
+assert found[early]["tokens"].tolist() == [list(range(1, 21))], found
+assert "tokens" not in found[none], found
+`, filepath.Join(t.TempDir(), "mine.trace"))
+}
+
 // TestPythonReader reads in Python what was written here, writes it again, and finds it
 // unchanged.
 func TestPythonReader(t *testing.T) {

@@ -29,6 +29,7 @@ type broken struct{ lockstep.Stepper }
 
 func (broken) Index() int                                       { return lockstep.ControlStartIdx }
 func (broken) Done() bool                                       { return false }
+func (broken) Running(int) bool                                 { return true }
 func (broken) Step(context.Context, []float64, []float64) error { panic("in Step") }
 
 func TestPanicInATask(t *testing.T) {

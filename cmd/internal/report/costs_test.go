@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/csv"
 	"errors"
@@ -158,6 +159,33 @@ func TestParquetOfNothing(t *testing.T) {
 	}
 	if columns, _ := readParquet(t, data); len(columns) != 7 || len(columns["role"]) != 0 {
 		t.Errorf("%v", columns)
+	}
+}
+
+// TestParquetOfMany: which rows are there is told in runs, whose lengths are of several bytes from
+// 505 rows on.
+func TestParquetOfMany(t *testing.T) {
+	for _, n := range []int{1, 8, 9, 503, 504, 505, 8192, 70_000} {
+		c := parquetColumn{name: "x", double: true, optional: true}
+		var want []any
+		for i := range n {
+			if i%3 == 1 {
+				c.appendNull()
+				want = append(want, nil)
+				continue
+			}
+			c.appendDouble(float64(i))
+			want = append(want, float64(i))
+		}
+		var data bytes.Buffer
+		facts := []Fact{{Name: "a", Value: "b"}}
+		if err := writeParquet(&data, []parquetColumn{c}, facts); err != nil {
+			t.Fatal(err)
+		}
+		columns, _ := readParquet(t, data.Bytes())
+		if diff := cmp.Diff(want, columns["x"]); diff != "" {
+			t.Errorf("%d rows: %s", n, diff)
+		}
 	}
 }
 
