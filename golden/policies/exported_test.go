@@ -1,6 +1,7 @@
 package policies_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,7 +20,8 @@ import (
 )
 
 // TestExported: in Python each exported controller steers as the engine does, in every bit of every
-// action, on routes that saturate, are slow, brake beyond the tyres' grip, and end before plans do.
+// action, on routes that saturate, stand nearly still, brake beyond the tyres' grip, and end before
+// plans do.
 func TestExported(t *testing.T) {
 	want.Python.Need(t)
 	model, _, err := defaults.Write(t.TempDir())
@@ -41,9 +43,16 @@ func TestExported(t *testing.T) {
 			routes = append(routes, job.Route)
 		}
 	}
-	brakes := *routes[0]
-	brakes.Name, brakes.AEgo = "brakes", slices.Repeat([]float64{-8}, brakes.Len())
-	routes = append(routes, &brakes)
+	for _, side := range []float64{-6, 6} {
+		r := *routes[0]
+		n := r.Len()
+		r.Name, r.TargetLataccel = fmt.Sprint("target ", side), make([]float64, n)
+		copy(r.TargetLataccel, slices.Repeat([]float64{side}, lockstep.ControlStartIdx+20))
+		r.RollLataccel = make([]float64, n)
+		r.VEgo = slices.Repeat([]float64{0.5}, n)
+		r.AEgo = slices.Repeat([]float64{-8}, n)
+		routes = append(routes, &r)
+	}
 	list := byName(t)
 	list["pid"] = lockstep.PID{P: 0.7, I: 0.11, D: -0.31}
 	for name, p := range list {
