@@ -234,7 +234,7 @@ class _Core:
         self._memory = memory
         self.given, self.autoreset = options, autoreset
         self.render_mode = render_mode
-        # Whether the last step was an action, if it is drawn.
+        # Whether an action that is known was the last that happened, if it is drawn.
         self.acted = np.zeros(num, dtype=np.bool_)
         self._arguments = (ctypes.c_int64(self.handle.id), ctypes.c_void_p(memory.ctypes.data))
         self.rewards = parts[0].view(np.float64)
@@ -307,13 +307,13 @@ class _Core:
         self.handle.check_fork()
         if not self.seeded:
             raise ResetNeeded("call reset first")
-        again = self.terminated | self.truncated if self.render_mode else None
         if self._native_step(*self._arguments):  # also where they have been closed
             self.handle.call("environments_why")
             raise RuntimeError("the library did not take the step")
-        if again is not None:  # a step that resets an environment ignores its action
-            ended = {"next-step": again, "same-step": self.terminated | self.truncated}
-            self.acted = ~ended.get(self.autoreset, np.zeros_like(again))
+        if self.render_mode:  # a step that resets an environment ignores its action
+            elapsed = np.empty(self.num, np.int32)
+            self.handle.call("environments_elapsed", elapsed)
+            self.acted = elapsed > 0
 
     def rows(self, actions: Any, observations: npt.NDArray[np.float32]) -> list[npt.NDArray[Any]]:
         """Compute a step into ``observations``, (N, D); return new arrays: rewards and flags."""
@@ -388,6 +388,7 @@ class _Core:
             arrays["actions" if "table" in request else "policy"][...] = given
         if not self.seeded:
             raise ResetNeeded("call reset first")
+        self.acted[...] = False  # nobody knows the last action
         self.handle.long_call(
             "environments_run", buffer, steps=steps, record=list(record), **request
         )
@@ -430,6 +431,7 @@ class _Core:
             if "sizes" in request
             else None
         )
+        self.acted[...] = False  # nobody knows the last action
         where = self.handle.long_call(
             "environments_device", buffer, steps=steps, record=list(record), **request
         )

@@ -466,7 +466,22 @@ def test_pictures_of_neighbours(mode):
     for env in theirs.envs:  # a state that was not stepped to
         env.unwrapped.last_u = None
     same("restored")
-    for envs in (ours, theirs):
+    # Whether a step resets is what it is wherever the episode was begun.
+    other = classic.VectorEnv("Pendulum-v1", 3, mode, 4, numpy1=NUMPY1, **how)
+    actions = np.full((3, 1), 2, np.float32)
+    for k in range(0 if mode is AutoresetMode.DISABLED else 6):  # else it ends, and goes no further
+        other.restore(ours.snapshot())
+        for envs in (ours, other, theirs):
+            envs.step(actions)
+        same(f"step {k} behind a snapshot")
+        for got, want in zip(other.render(), theirs.render(), strict=True):
+            assert equal(got, want), f"step {k} of another that goes on"
+        ours.run(1, actions.T, record=())
+        theirs.step(actions)
+        for env in theirs.envs:
+            env.unwrapped.last_u = None
+        same(f"a run behind step {k}: its action is not drawn")
+    for envs in (ours, theirs, other):
         envs.close()
 
 

@@ -34,6 +34,7 @@ func init() {
 		"environments_why":      of(whyEnvironments),
 		"environments_run":      of(runEnvironments),
 		"environments_totals":   of(totals),
+		"environments_elapsed":  of(elapsed),
 		"environments_device":   of(runOnDevice),
 		"environments_snapshot": of(snapshotEnvironments),
 		"environments_restore":  of(restoreEnvironments),
@@ -400,6 +401,17 @@ func totals(_ *task, e *environments, _ nothing, buffer []byte) (any, error) {
 	copy(rewards, all.Rewards)
 	copy(episodes, all.Episodes)
 	return map[string]any{"steps": all.Steps, "stats": e.Stats()}, c.err
+}
+
+// elapsed writes how many steps each episode has had, int32: 0 after a reset.
+func elapsed(_ *task, e *environments, _ nothing, buffer []byte) (any, error) {
+	s, err := e.Snapshot()
+	if err != nil {
+		return nil, usage(err)
+	}
+	c := &cursor{buffer: buffer}
+	copy(next[int32](c, len(s.Elapsed)), s.Elapsed)
+	return nothing{}, c.err
 }
 
 type placeAnswer struct {
