@@ -163,7 +163,8 @@ func TestBenchPeak(t *testing.T) {
 			if want := 2 * 2 / seconds; k.rates[0] != want {
 				t.Errorf("%d steps: %v rollouts a second, want %v", steps, k.rates[0], want)
 			}
-			// Of each route four steps cost, or are on the way to one that does.
+			// Of each route four steps cost, or are on the way to one that does. The share is a
+			// figure for people, whose factors are multiplied in another order here.
 			var want []float64
 			if calls := 2 * (route.Len() - lockstep.ControlStartIdx); probes > 0 {
 				want = []float64{float64(calls) / seconds / 100}

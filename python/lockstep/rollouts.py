@@ -163,19 +163,8 @@ class Rollouts(_native.Uncopied):
         if out is not None and out is not self._out:
             self._check_out(out)
         with self._turn:
-            self._there = None
             commands[...] = actions
-            self._handle.check_fork()
-            try:
-                if self._n <= INLINE:
-                    if self._native_step(*self._arguments):  # also where it has been closed
-                        self._raise()
-                else:
-                    self._handle.long_call("step", self._buffer)
-                self._step += 1
-            except BaseException:
-                self._ask()
-                raise
+            self._take(self._native_step, self._arguments, "step", self._buffer)
             if out is None:
                 return self._lataccel.copy()
             out[...] = self._lataccel
@@ -183,14 +172,20 @@ class Rollouts(_native.Uncopied):
 
     def _advance_episodes(self, memory: npt.NDArray[np.intp]) -> None:
         """Compute one step with what ``episodes`` in cmd/internal/native/episodes.go has."""
+        function = _native.library().lockstep_episodes_step
+        arguments = (self._arguments[0], memory.ctypes.data)
+        self._take(function, arguments, "episodes_step", memory)
+
+    def _take(self, function: Any, arguments: tuple[Any, ...], name: str, memory: Any) -> None:
+        """Compute one step: of few rollouts by a function, of many by a call that can be ended."""
         self._there = None
         self._handle.check_fork()
         try:
             if self._n <= INLINE:
-                if _native.library().lockstep_episodes_step(self._arguments[0], memory.ctypes.data):
+                if function(*arguments):  # also where it has been closed
                     self._raise()
             else:
-                self._handle.long_call("episodes_step", memory)
+                self._handle.long_call(name, memory)
             self._step += 1
         except BaseException:
             self._ask()

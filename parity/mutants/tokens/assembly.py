@@ -104,9 +104,7 @@ def judge(o: argparse.Namespace, folder: str, tests: list[tuple[str, str, list[s
     everything = [m for f in files for m in mutants(f, plain[f])]
     chosen = common.sample(everything, o.seed, o.most)
     if o.list:
-        for m in chosen:
-            print(m, m.new.strip(), sep="\t")
-        return
+        return common.show(chosen)
     tree = common.copy()
 
     def plant(_: int, m: common.Mutant | None) -> Mapping[str, str]:

@@ -74,6 +74,12 @@ def sample(everything: list[Mutant], seed: int, most: int) -> list[Mutant]:
     return random.Random(seed).sample(everything, min(most, len(everything)))
 
 
+def show(chosen: list[Mutant]) -> None:
+    """Print what would be judged."""
+    for m in chosen:
+        print(m, m.new.strip(), sep="\t")
+
+
 def copy() -> Path:
     """A copy of what git knows of the tree, as it is now."""
     tree = Path(tempfile.mkdtemp(prefix="lockstep-mutants-"))

@@ -242,9 +242,7 @@ def main() -> None:
             chosen.append(m)
             lines.add((m.file, m.line))
     if o.list:
-        for m in chosen:
-            print(m, m.new.strip(), sep="\t")
-        return
+        return common.show(chosen)
     tree = common.copy()
     chosen = compiled(tree, chosen)
     judges = []

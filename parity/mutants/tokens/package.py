@@ -154,6 +154,17 @@ def mutants(file: str, text: str) -> dict[common.Mutant, Edit]:
     return found
 
 
+def put(
+    tree: Path, given: Mapping[str, str], m: common.Mutant | None, edits: dict[common.Mutant, Edit]
+) -> None:
+    """Write the files into a tree: as they are, but for a mutant."""
+    for file, text in given.items():
+        (tree / file).write_text(text)
+    if m is not None:
+        data, (start, end, new) = given[m.file].encode(), edits[m]
+        (tree / m.file).write_bytes(data[:start] + new.encode() + data[end:])
+
+
 def statement(tree: ast.AST, line: int) -> range:
     """The lines of the statement that a line is of, without those of the statements in it."""
     least = range(line, line + 1)
@@ -232,9 +243,7 @@ def main() -> None:
     everything = recorded.mutants()
     chosen = common.sample(list(everything), o.seed, o.most)
     if o.list:
-        for m in chosen:
-            print(m, m.new, sep="\t")
-        return
+        return common.show(chosen)
     tree = common.copy()
     (tree / PACKAGE / library.name).symlink_to(library)
 
@@ -242,13 +251,10 @@ def main() -> None:
     given = {file: (tree / file).read_text() for file in trees}
 
     def plant(_: int, m: common.Mutant | None) -> Mapping[str, str]:
-        for file, text in given.items():
-            (tree / file).write_text(text)
+        put(tree, given, m, everything)
         found = f"{tree}/python{os.pathsep}{tree}/parity/mutants/tokens"
         more = {"PYTHONPATH": found, "PYTHONDONTWRITEBYTECODE": "1"}
         if m is not None:
-            data, (start, end, new) = given[m.file].encode(), everything[m]
-            (tree / m.file).write_bytes(data[:start] + new.encode() + data[end:])
             return more
         return more | {"LINES_OF": str(tree / PACKAGE)}
 

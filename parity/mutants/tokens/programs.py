@@ -30,17 +30,11 @@ def judge(o: argparse.Namespace, folder: str) -> None:
     everything = {m: e for f, text in given.items() for m, e in package.mutants(f, text).items()}
     chosen = common.sample(list(everything), o.seed, o.most)
     if o.list:
-        for m in chosen:
-            print(m, m.new, sep="\t")
-        return
+        return common.show(chosen)
     tree = common.copy()
 
     def plant(_: int, m: common.Mutant | None) -> Mapping[str, str]:
-        for file, text in given.items():
-            (tree / file).write_text(text)
-        if m is not None:
-            data, (start, end, new) = given[m.file].encode(), everything[m]
-            (tree / m.file).write_bytes(data[:start] + new.encode() + data[end:])
+        package.put(tree, given, m, everything)
         return {"LOCKSTEP_REQUIRE_PYTHON": "1"}
 
     def judges(_: common.Mutant | None) -> list[tuple[str, list[str]]]:
