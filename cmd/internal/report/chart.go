@@ -142,11 +142,12 @@ func niceStep(x float64) float64 {
 	return 10 * p
 }
 
-// short formats a round number for an axis.
+// short formats a round number for an axis: a very large or small one is 1, 2 or 5 times a power of
+// ten.
 func short(x float64) string {
 	switch {
 	case x >= 1e12 || x < 1e-4:
-		return strconv.FormatFloat(x, 'e', -1, 64)
+		return strconv.FormatFloat(x, 'e', 0, 64)
 	case x >= 1e9:
 		return short(x/1e9) + "G"
 	case x >= 1e6:

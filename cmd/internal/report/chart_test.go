@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"lockstep/parity"
+
 	"pgregory.net/rapid"
 )
 
@@ -195,6 +197,12 @@ func TestTickTexts(t *testing.T) {
 		{scale{lo: -1.1, hi: 1.6}, 3, "−1 0 1"},
 		{scale{10, 1e6, true}, 6, "10 100 1000 10k 100k 1M"},
 		{scale{20, 200, true}, 6, "20 50 100 200"},
+		{scale{lo: 0, hi: 1.2}, 6, "0.0 0.2 0.4 0.6 0.8 1.0 1.2"},
+		{scale{lo: -0.1, hi: 0.3}, 3, "−0.1 0.0 0.1 0.2 0.3"},
+		{scale{lo: 99999, hi: 99999.01}, 5, "99999.000 99999.002 99999.004 99999.006 99999.008"},
+		{scale{1e-300, 1e300, true}, 2, "1"},
+		{scale{1e-251, 1e-250, true}, 6, "1e-251 2e-251 5e-251 1e-250"},
+		{scale{1e250, 1e252, true}, 6, "1e+250 2e+250 5e+250 1e+251 2e+251 5e+251 1e+252"},
 	} {
 		if got := texts(c.s.ticks(c.n)); got != c.want {
 			t.Errorf("ticks of %v are %s, want %s", c.s, got, c.want)
@@ -245,7 +253,9 @@ func TestMedian(t *testing.T) {
 func TestRound(t *testing.T) {
 	for x, want := range map[float64]string{
 		1e12: "1e+12", 9e11: "900G", 1e9: "1G", 9e8: "900M", 1e6: "1M", 9e5: "900k", 1e4: "10k",
-		9999: "9999", 0.5: "0.5", 1e-4: "0.0001", 9e-5: "9e-05",
+		100_000_000.5: "100.0000005M", 100_000_000_005: "100.000000005G", 123_456_001: "123.456001M",
+		12_345.5: "12.3455k", 1_234_567_000: "1.234567G", 1e300: "1e+300", 9999: "9999", 0.5: "0.5",
+		1e-4: "0.0001", 9e-5: "9e-05",
 	} {
 		if got := short(x); got != want {
 			t.Errorf("%v is shortened to %s, want %s", x, got, want)
@@ -253,7 +263,7 @@ func TestRound(t *testing.T) {
 	}
 	for x, want := range map[float64][2]float64{ // that is not below x, and before that
 		1: {1, 0.5}, 1.1: {2, 1}, 2: {2, 1}, 2.1: {5, 2}, 5: {5, 2}, 5.1: {10, 5},
-		0.01: {0.01, 0.005}, 300: {500, 200},
+		0.01: {0.01, 0.005}, 300: {500, 200}, 1e40: {1e40, 5e39}, 3e40: {5e40, 2e40},
 	} {
 		if got := [2]float64{niceStep(x), below(niceStep(x))}; got != want {
 			t.Errorf("%v lies between %v, want %v", x, got, want)
@@ -269,7 +279,7 @@ func TestRound(t *testing.T) {
 		}
 	}
 	for want, values := range map[scale][]float64{
-		{lo: -1, hi: 1}: {}, {lo: 4, hi: 6}: {5, 1.1e9, math.NaN()}, {lo: -0.6, hi: 10.6}: {0, 10},
+		{lo: -1, hi: 1}: {}, {lo: 4, hi: 6}: {5, 1e9 + 1, math.NaN()}, {lo: -0.6, hi: 10.6}: {0, 10},
 		{lo: -6e7, hi: 1e9 + 6e7}: {0, 1e9}, {lo: 0, hi: 2}: {0.5, 1.5},
 	} {
 		if got := linearScale(2, values); got != want {
@@ -303,5 +313,53 @@ func TestRound(t *testing.T) {
 		if text := strings.Join(got, "|"); text != want {
 			t.Errorf("of %d steps: %s, want %s", width, text, want)
 		}
+	}
+}
+
+// TestFar: what is drawn of numbers depends on how far they are from one another, not on how far
+// they are from 0, and of what is too large to be drawn nothing is.
+func TestFar(t *testing.T) {
+	const far = 1e8 // where a number of 32 bits has steps of 8
+	curve := []float64{0, 1.4953, 0.25, 1e9 + 1, 0.75, 1}
+	off := make([]float64, len(curve))
+	for i, x := range curve {
+		off[i] = x + far
+	}
+	drawn := func(values []float64) []chart {
+		c := &parity.Chart{
+			Label: "l", Stairs: "bin", Span: 0.5,
+			Lines: []parity.Line{{Name: "got", Values: parity.Floats(values)}},
+		}
+		return []chart{
+			timeChart("l", "y", 7, 0, 6, 0.5, make([]line, 1), values),
+			stairsChart(c, len(values)),
+			stepsChart(&parity.Plot{Step: -1}, c),
+			*curveChart(Curves{Names: []string{"a"}, Values: [][]float64{values}}),
+		}
+	}
+	near, moved := drawn(curve), drawn(off)
+	for i, c := range moved {
+		if c.Lines[0].Path != near[i].Lines[0].Path || c.Height != near[i].Height {
+			t.Errorf("chart %d: %s of %d, want %s of %d", i, c.Lines[0].Path, c.Height,
+				near[i].Lines[0].Path, near[i].Height)
+		}
+		want := []string{"100M", "100.0000005M", "100.000001M", "100.0000015M"}
+		for k, y := range c.Y {
+			if y.Top() != near[i].Y[k].Top() || y.Text != want[k] {
+				t.Errorf("chart %d: %s at %s, want %s at %s", i, y.Text, y.Top(), want[k],
+					near[i].Y[k].Top())
+			}
+		}
+	}
+	if bins := near[1].X; len(bins) != len(curve) || bins[5].Text != "5" {
+		t.Errorf("bins %v, want all of %d", bins, len(curve))
+	}
+	if seconds(7) != "0.7" {
+		t.Errorf("step 7 is at %s s", seconds(7))
+	}
+	level := timeChart("l", "y", 7, 0, 6, 0.2, make([]line, 1), []float64{0, 0})
+	tens := timeChart("l", "y", 7, 0, 6, 0.2, make([]line, 1), []float64{0, 9.9999999 / 1.12})
+	if level.Height != 2000 || level.Top != "0.1000" || tens.Unit != "0.001" {
+		t.Errorf("a level is on %d up to %s, tens by %s", level.Height, level.Top, tens.Unit)
 	}
 }

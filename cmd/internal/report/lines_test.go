@@ -119,6 +119,14 @@ func TestNoNumber(t *testing.T) {
 	}
 }
 
+// TestCostsText: a cost may be larger than any number of 32 bits.
+func TestCostsText(t *testing.T) {
+	got := narrow(costsText("mean ", lockstep.Costs{Lataccel: 1e40, Jerk: 2e-60, Total: 3e50}))
+	if want := "mean lataccel_cost: 1e+40, mean jerk_cost: 2e-60, mean total_cost: 3e+50"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // narrow has no room before costs.
 func narrow(text string) string { return regexp.MustCompile(`: +`).ReplaceAllString(text, ": ") }
 

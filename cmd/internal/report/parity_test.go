@@ -685,13 +685,14 @@ func TestParityExercised(t *testing.T) {
 		},
 	}
 	c.Report.Rollouts[1].Error = "it broke\nin a place"
+	c.Report.Tolerated = []parity.Tolerance{{Stage: tinyphysics.Probs, Steps: 3}}
 	html := string(writeParity(t, Parity{Comparisons: []verdict.Comparison{c}}).bytes)
 	for _, want := range []string{
 		"exercised 1 of 2 branches of the specification; never: no plan; the draw nearest to an " +
 			"edge of the CDF is 9.54e-07 from it, at route 00002, controller pid, step 321.",
 		`<th scope="row">cut plan</th><td>by the end</td><td>7</td><td>2</td>`,
 		`<th scope="row">no plan</th><td>at the last step</td><td class="none">never</td>`,
-		"<dt>00000/pid</dt><dd>580 steps</dd>", "580 steps, then on both sides: it broke<",
+		"<dt>00000/pid</dt><dd>580 steps</dd>", "≈ 3", "580 steps, then on both sides: it broke<",
 	} {
 		if !strings.Contains(html, want) {
 			t.Errorf("%q is not on the page", want)

@@ -102,12 +102,13 @@ func TestSearchText(t *testing.T) {
 	s := &SearchReport{Routes: []string{"a", "b"}, Bounds: []Bound{
 		{"floor", []float64{0.5, 33_554_433.125}}, {"pid", []float64{40, 60}},
 	}}
+	const far = 16_777_217 // no number of 32 bits
 	for _, policy := range []lockstep.Policy{
 		lockstep.PID{P: 0.25}, lockstep.PIDFF{P: 0.25, I: 0.125, D: -0.5}, lockstep.PID{},
 	} {
 		n := float64(len(s.Columns))
 		if err := s.Add(policy, []lockstep.Result{
-			{Costs: lockstep.Costs{Total: 2 + n}}, {Costs: lockstep.Costs{Total: 8 + 16*n}},
+			{Costs: lockstep.Costs{Total: 2 + n}}, {Costs: lockstep.Costs{Total: 8 + 16*n + far*n}},
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -122,8 +123,10 @@ func TestSearchText(t *testing.T) {
 	}
 	short := make([]string, len(s.Columns))
 	want := []string{
-		"", "", "a 0.500 40.000 2.000 3.000 4.000", "b 33554433.125 60.000 8.000 24.000 40.000",
-		"mean 16777216.812 50.000 5.000 13.500 22.000", "geometric mean 4.000 8.485 12.649",
+		"", "", "a 0.500 40.000 2.000 3.000 4.000",
+		"b 33554433.125 60.000 8.000 16777241.000 33554474.000",
+		"mean 16777216.812 50.000 5.000 8388622.000 16777239.000",
+		"geometric mean 4.000 7094.485 11585.245",
 	}
 	for i, c := range s.Columns {
 		short[i] = c.Short()
