@@ -93,7 +93,8 @@ func (c *shardRunCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	bar := progress.New(env.stderr, plan.Rollouts()/plan.Shards, "rollouts")
+	from, to := plan.Range(c.Index)
+	bar := progress.New(env.stderr, to-from, "rollouts")
 	file, err := runs.RunShard(
 		env.ctx, c.Out, c.Index,
 		runs.Here{Program: libraryFile, Model: c.ModelPath, Data: c.DataPath}, c.Workers,
