@@ -288,7 +288,7 @@ def test_many_environments_are_as_few(tiny_routes):
             assert equal(got[i], np.concatenate([part[i] for part in parts])), (k, name)
 
 
-def test_own_observations(short_routes):
+def test_own_observations(short_routes, tiny_routes):
     space = Box(-np.inf, np.inf, (2,), np.float32)
 
     def observe(rollouts, routes):
@@ -303,6 +303,16 @@ def test_own_observations(short_routes):
         lockstep.Env(short_routes, obs=observe)
     with pytest.raises(ValueError, match="shape"):
         lockstep.Env(short_routes, obs=lambda *_: np.zeros(7), observation_space=space).reset()
+    # All but what the function says is as it is without one: clock, rewards, ends, and 0 after them.
+    for_itself = {"obs": observe, "observation_space": space}
+    own, plain = (
+        lockstep.VectorEnv(3, tiny_routes, autoreset_mode="Disabled", **observed)
+        for observed in (for_itself, {})
+    )
+    for a, b in zip(drive(own, 7, 25), drive(plain, 7, 25), strict=True):
+        assert equal(a[0][:, -1], b[0][:, -1])
+        assert all(equal(x, y) for x, y in zip(a[1:], b[1:], strict=True))
+        assert ((a[0][:, :-1] == 0).all(axis=1) == (a[0][:, -1] == 1)).all()
 
 
 def test_rollouts_are_closed_with_their_episodes(short_routes):
