@@ -646,10 +646,22 @@ def test_run_refuses():
         (np.full((3, 3), 2), "action 2 is not one of 0 to 1"),
         (classic.Network([np.zeros((3, 4))], [np.zeros(3)]), "3 outputs, want 2"),
         (classic.Network([np.zeros((2, 4))], [np.zeros(2)], np.zeros(3)), "3 numbers of noise"),
-        (classic.Network([np.zeros((2, 4))], [np.zeros(3)]), "do not fit"),
+        (classic.Network([np.zeros((2, 4))], [np.zeros(3)]), "^layer 0: weights .* do not fit"),
+        *(
+            (classic.Network([np.zeros(of) for of in shapes], [np.zeros(n) for n in biases]), why)
+            for shapes, biases, why in [
+                ([(5, 4), (2, 3)], (5, 2), r"^layer 1: weights \(2, 3\) and bias \(2,\) do not fit"),
+                ([(5, 4), (2, 5), (2, 2)], (5, 2, 1), r"^layer 2: weights \(2, 2\) and bias \(1,\)"),
+            ]
+        ),
     ]:
         with pytest.raises(ValueError, match=why):
             envs.run(3, policy)
+    torques = classic.VectorEnv("Pendulum-v1", 4)
+    torques.reset(seed=1)
+    for shape in [(), (1,), (4,), (1, 4), (3, 1), (4, 3), (3, 4, 2), (3, 1, 1), (4, 3, 1)]:
+        with pytest.raises(ValueError, match=r"a table of shape .*, want \(3,\) or \(3, 4\)"):
+            torques.run(3, np.zeros(shape, np.float32))
     with pytest.raises(TypeError, match="want integers"):
         envs.run(3, np.zeros((3, 3)))
     with pytest.raises(ValueError, match="'looks' is none of states, "):
