@@ -339,7 +339,8 @@ def test_plots(sim, tmp_path, monkeypatch, capsys):
     calls = []
     for name in ("ion", "pause", "ioff", "show"):
         monkeypatch.setattr(pyplot, name, lambda *_, name=name: calls.append(name))
-    tinyphysics.TinyPhysicsSimulator(model, "data/short.csv", patches.Steer(), debug=True).rollout()
+    drive = tinyphysics.TinyPhysicsSimulator(model, "data/short.csv", patches.Steer(), debug=True)
+    drive.rollout()
     assert calls == ["ion", *["pause"] * 10, "ioff", "show"]
     acceleration, roll = "Lateral Acceleration", "Lateral Accel due to Road Roll"
     drawn = [
@@ -348,12 +349,21 @@ def test_plots(sim, tmp_path, monkeypatch, capsys):
         (roll, roll, ["Roll Lateral Acceleration"]),
         ("v_ego", "v_ego", ["v_ego"]),
     ]
-    for ax, (title, of, lines) in zip(pyplot.gcf().axes, drawn, strict=True):
+    states = np.array(drive.state_history)
+    numbers = [
+        [drive.target_lataccel_history, drive.current_lataccel_history],
+        [drive.action_history],
+        [states[:, 0]],
+        [states[:, 1]],
+    ]
+    for ax, (title, of, lines), of_them in zip(pyplot.gcf().axes, drawn, numbers, strict=True):
         assert ax.get_title() == f"{title} | Step: 120"
         assert (ax.get_xlabel(), ax.get_ylabel()) == ("Step", of)
         legend = [text.get_text() for text in ax.get_legend().get_texts()]
         assert legend == [*lines, "Control Start"]
-        assert [len(line.get_xdata()) for line in ax.get_lines()[:-1]] == [120] * len(lines)
+        for line, history in zip(ax.get_lines()[:-1], of_them, strict=True):
+            assert line.get_ydata().tolist() == np.array(history).tolist(), title
+            assert line.get_xdata().tolist() == list(range(120))
     assert capsys.readouterr().out.count("Step ") == 10
     pyplot.close("all")
 
