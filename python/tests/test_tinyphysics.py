@@ -2,7 +2,9 @@
 
 import copy
 import hashlib
+import inspect
 import json
+import operator
 import os
 import pickle
 import platform
@@ -228,6 +230,46 @@ def test_single_predictions(sim, routes):
         {"states": columns[None].astype(np.float32), "tokens": tokens[None]}, temperature=0.8
     )
     assert model.tokenizer.decode(token) == got[0]
+    # Of any axis, as the program's: each line of it has the probabilities that it has alone.
+    x = np.random.default_rng(2).normal(0, 300, (3, 4, 5)).astype(np.float32)
+    for axis in (-1, 0, 1, 2):
+        lines = np.moveaxis(model.softmax(x, axis=axis), axis, -1).reshape(-1, x.shape[axis])
+        alone = np.moveaxis(x, axis, -1).reshape(-1, x.shape[axis])
+        assert lines == pytest.approx(np.array([model.softmax(a) for a in alone])), axis
+
+
+# What each function of the program takes, with its defaults.
+TAKEN = {
+    "BaseController.update": "target_lataccel, current_lataccel, state, future_plan",
+    "LataccelTokenizer": "",
+    "LataccelTokenizer.encode": "value",
+    "LataccelTokenizer.decode": "token",
+    "LataccelTokenizer.clip": "value",
+    "TinyPhysicsModel.softmax": "x, axis=-1",
+    "TinyPhysicsModel.predict": "input_data, temperature=1.0",
+    "TinyPhysicsModel.get_current_lataccel": "sim_states, actions, past_preds",
+    "TinyPhysicsSimulator": "model, data_path, controller, debug=False",
+    "TinyPhysicsSimulator.reset": "",
+    "TinyPhysicsSimulator.get_data": "data_path",
+    "TinyPhysicsSimulator.sim_step": "step_idx",
+    "TinyPhysicsSimulator.control_step": "step_idx",
+    "TinyPhysicsSimulator.get_state_target_futureplan": "step_idx",
+    "TinyPhysicsSimulator.step": "",
+    "TinyPhysicsSimulator.plot_data": "ax, lines, axis_labels, title",
+    "TinyPhysicsSimulator.compute_cost": "",
+    "TinyPhysicsSimulator.rollout": "",
+    "get_available_controllers": "",
+    "run_rollout": "data_path, controller_type, model_path, debug=False",
+    "download_dataset": "",
+}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_what_functions_take(name):
+    function = operator.attrgetter(name)(tinyphysics)
+    taken = inspect.signature(function).parameters.values()
+    plain = [str(p.replace(annotation=p.empty)) for p in taken if p.name != "self"]
+    assert ", ".join(plain) == TAKEN[name]
 
 
 def test_patches(sim, tmp_path, monkeypatch):
