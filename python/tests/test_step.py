@@ -38,14 +38,19 @@ def test_a_function_steers_as_the_engine_does(sim, short_routes):
         assert got.action[0, i, 100:rows].tobytes() == want.action[0, i, 100:rows].tobytes()
 
 
-def test_recorded_commands_are_clipped(sim, tmp_path):
-    """From step 20 on, as the engine does it, where a function steers, too."""
+@pytest.mark.parametrize("command", [0.0, 2.5, -9.0])
+def test_commands_are_clipped(sim, tmp_path, command):
+    """The recorded ones from step 20 on, a function's own from 100 on, as the engine does it."""
     write_route(tmp_path / "00000.csv", 104, 30)
     route = sim.load(tmp_path, cache=False)
-    want, got = (sim.rollout(route, c, trajectory=True) for c in ("zero", lambda step: np.zeros(1)))
+    table = {"table": np.full((1, 400), command)}
+    want, got = (
+        sim.rollout(route, c, trajectory=True) for c in (table, lambda step: np.full(1, command))
+    )
     recorded = route[0].steer_command
     assert abs(recorded[:20]).max() > 2
     assert got.action[0, 0, 20:100].tolist() == np.clip(recorded[20:100], -2, 2).tolist()
+    assert got.action[0, 0, 100:].tolist() == [np.clip(command, -2, 2)] * 4
     for name in ("action", "lataccel", "costs"):
         assert getattr(got, name).tobytes() == getattr(want, name).tobytes(), name
 
@@ -123,6 +128,15 @@ def test_draws(sim, short_routes):
     for bad in (draws[:1], draws + 1, draws[:, 0], np.full_like(draws, np.nan)):
         with pytest.raises(ValueError, match="draws"):
             sim.reset(one, draws=bad)
+    for bound, beyond in [(0.0, -5e-324), (math.nextafter(1, 0), 1.0)]:  # the last that is in it
+        at = draws.copy()
+        at[1, -1] = bound
+        sim.reset(one, draws=at).close()
+        at[1, -1] = beyond
+        with pytest.raises(
+            ValueError, match=r"draws: shape \(2, 92\), want .* numbers in \[0, 1\)"
+        ):
+            sim.reset(one, draws=at)
     with pytest.raises(ValueError, match="draws"):
         sim.reset(one, draws=draws[:, :50])
     narrow = draws.astype(np.float32)
