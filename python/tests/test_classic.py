@@ -650,8 +650,8 @@ def test_run_refuses():
         *(
             (classic.Network([np.zeros(of) for of in shapes], [np.zeros(n) for n in biases]), why)
             for shapes, biases, why in [
-                ([(5, 4), (2, 3)], (5, 2), r"^layer 1: weights \(2, 3\) and bias \(2,\) do not fit"),
-                ([(5, 4), (2, 5), (2, 2)], (5, 2, 1), r"^layer 2: weights \(2, 2\) and bias \(1,\)"),
+                ([(5, 4), (2, 3)], (5, 2), r"^layer 1: weights \(2, 3\) and bias \(2,\) do"),
+                ([(5, 4), (2, 5), (2, 2)], (5, 2, 1), r"^layer 2: weights \(2, 2\) and bias \(1"),
             ]
         ),
     ]:

@@ -303,7 +303,7 @@ def test_own_observations(short_routes, tiny_routes):
         lockstep.Env(short_routes, obs=observe)
     with pytest.raises(ValueError, match="shape"):
         lockstep.Env(short_routes, obs=lambda *_: np.zeros(7), observation_space=space).reset()
-    # All but what the function says is as it is without one: clock, rewards, ends, and 0 after them.
+    # All but what it says is as it is without it: clock, rewards, ends, and 0 after them.
     for_itself = {"obs": observe, "observation_space": space}
     own, plain = (
         lockstep.VectorEnv(3, tiny_routes, autoreset_mode="Disabled", **observed)

@@ -660,7 +660,17 @@ def test_progress_that_raises_ends_the_run(sim, routes):
         ({"table": np.zeros((2, 400))}, ValueError, "actions for 2 routes, want 5"),
         ({"table": np.zeros((5, 40))}, ValueError, r"\(5, 40\), want \(K, 400\)"),
         (np.zeros((2, 3, 4)), ValueError, r"\(2, 3, 4\)"),
-        ([[0.1, math.nan, 0]], ValueError, "nan"),
+        ([[0.1, math.nan, 0]], ValueError, r"^controllers\[0, 1\]: nan, want a finite number"),
+        (
+            [[0, 1, 2], [3, 4, 5], [6, 7, -math.inf]],
+            ValueError,
+            r"^controllers\[2, 2\]: -inf, want",
+        ),
+        (
+            {"pidff": [[0] * 10, [0] * 9 + [math.nan]]},
+            ValueError,
+            r"^controllers\[1, 9\]: nan, want",
+        ),
         (np.array(["a", "b"]), TypeError, "an array of the gains P, I, D"),
         (None, TypeError, "NoneType"),
         ("nowhere.py", FileNotFoundError, "nowhere"),
