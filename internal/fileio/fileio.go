@@ -25,14 +25,14 @@ import (
 // returns, is on the disk. What is there already keeps its mode, a symbolic link
 // leads to what is replaced, and a device or named pipe is written to as it is.
 func Write(path string, write func(w io.Writer) error) (err error) {
-	mode := fs.FileMode(0o666) // less the umask
+	var replaced fs.FileInfo // nil for none
 	switch info, err := Disk.Stat(path); {
 	case err == nil && info.IsDir():
 		return &os.PathError{Op: "write", Path: path, Err: errors.New("is a folder")}
 	case err == nil && !info.Mode().IsRegular():
 		return through(path, info.Mode(), write)
 	case err == nil:
-		mode = info.Mode().Perm()
+		replaced = info
 		if path, err = Disk.EvalSymlinks(path); err != nil {
 			return err
 		}
@@ -56,8 +56,8 @@ func Write(path string, write func(w io.Writer) error) (err error) {
 	if err := buffered(f, write); err != nil {
 		return err
 	}
-	if mode != 0o666 {
-		if err := f.Chmod(mode); err != nil {
+	if replaced != nil {
+		if err := f.Chmod(replaced.Mode().Perm()); err != nil {
 			return err
 		}
 	}

@@ -5,12 +5,14 @@ package fileio_test
 import (
 	"errors"
 	"fmt"
-	"lockstep/internal/fileio"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"lockstep/internal/fileio"
 )
 
 // TestCacheDir has a home, one that nothing can be written to, and a folder that is named.
@@ -167,6 +169,14 @@ func TestWriteKeeps(t *testing.T) {
 
 	old := syscall.Umask(0o077)
 	err := fileio.Write(filepath.Join(dir, "private"), text("x"))
+	for _, mode := range []fs.FileMode{0o666, 0o640, 0o400} {
+		path := filepath.Join(dir, mode.String())
+		kept := errors.Join(os.WriteFile(path, nil, 0o600), os.Chmod(path, mode),
+			fileio.Write(path, text("new")))
+		if info, err := os.Stat(path); kept != nil || err != nil || info.Mode() != mode {
+			t.Errorf("a file of mode %v: %v, %v, %v", mode, info.Mode(), kept, err)
+		}
+	}
 	syscall.Umask(old)
 	if info, e := os.Stat(filepath.Join(dir, "private")); err != nil || e != nil ||
 		info.Mode().Perm() != 0o600 {
