@@ -563,6 +563,12 @@ func (k *keptFolder) remembers(t *testing.T) {
 	if len(kept) != n || err != nil {
 		t.Errorf("%d routes of %d are kept, %v", len(kept), n, err)
 	}
+	// Of a step that chooses for some routes at a time, the last one alone is there.
+	if _, err = j.Chosen(2*n-1, 1, func() ([][]float64, error) { return mine[:1], nil }); err == nil {
+		_, err = j.Chosen(2*n-2, 2, func() ([][]float64, error) { return mine[1:3], nil })
+	}
+	simtest.Refused(t, "another choice for the last of two routes", err,
+		"step 1 chose otherwise for route "+k.p.Routes[n-1].Name+" before")
 }
 
 // TestChosenOtherwise: whichever routes' choices are kept of a step that was not written whole,
