@@ -328,7 +328,10 @@ func (w wide) Run(
 }
 
 // A follower is a simulator of three numbers, the last of which follows from both others.
-type follower struct{ hard, soft, both float64 }
+type follower struct {
+	hard, soft, both float64
+	more             int // steps than one
+}
 
 func (f follower) Info() parity.SideInfo  { return parity.SideInfo{Name: "follower"} }
 func (f follower) Schema() *schema.Schema { return &followers.Schema }
@@ -359,8 +362,10 @@ func (f follower) Run(
 	return func(yield func(int, parity.End) bool) {
 		for i := range tasks {
 			into := followers.NewStep()
-			followers.Expose(0, f, into)
-			observe(i, into)
+			for k := range 1 + f.more {
+				followers.Expose(k, f, into)
+				observe(i, into)
+			}
 			if !yield(i, parity.End{Outcome: []float64{f.both}}) {
 				return
 			}
@@ -414,6 +419,33 @@ func TestExplained(t *testing.T) {
 			if !explained && r.First.Explanation.Text != "1 2" {
 				t.Errorf("%+v", r.First)
 			}
+		}
+	}
+}
+
+// TestExamples: all flips are counted, and the first twenty are kept, whichever rollouts they are
+// of.
+func TestExamples(t *testing.T) {
+	const rollouts, steps = 3, 8
+	var tasks []parity.RolloutTask
+	for i := range rollouts {
+		key := []string{fmt.Sprint(i)}
+		tasks = append(tasks, parity.RolloutTask{Rollout: trace.Rollout{Key: key}})
+	}
+	f := parity.Family{Explain: func(_, _ *schema.Step) *parity.Explanation {
+		return &parity.Explanation{Explained: true}
+	}}
+	r, err := parity.Compare(t.Context(), f, parity.Live(follower{both: 1, more: steps - 1}),
+		parity.Live(follower{soft: 1e-9, both: 2, more: steps - 1}), tasks,
+		parity.CompareOptions{Inexact: true, Budget: parity.Budget{Flips: rollouts * steps}})
+	must(t, err)
+	if n := len(r.Flips.Examples); r.Flips.Explained != rollouts*steps || n != 20 {
+		t.Fatalf("%d flips, %d examples: %v", r.Flips.Explained, n, r.Err())
+	}
+	for i, e := range r.Flips.Examples {
+		if want := fmt.Sprint("start ", i/steps); e.Rollout != want || e.Step != i%steps {
+			t.Errorf("example %d is of %s, step %d; want %s, step %d", i, e.Rollout, e.Step, want,
+				i%steps)
 		}
 	}
 }

@@ -275,6 +275,7 @@ func TestWhoseSchema(t *testing.T) {
 	}
 	one, other := order("x", "y"), order("y", "x")
 	kept, _ := recorded(t, one, schema.XXH64, one.tasks())
+	theirs, _ := recorded(t, other, schema.XXH64, one.tasks())
 	kept.Header.Profile = "theirs"
 	if info := parity.Traced(kept).Info(); info.Name != "walk.trace" || info.Profile != "theirs" ||
 		info.Live {
@@ -288,7 +289,8 @@ func TestWhoseSchema(t *testing.T) {
 		"want live":         {parity.Live(other), parity.Traced(kept), "[y x none]"},
 		"got live":          {parity.Traced(kept), parity.Live(other), "[y x none]"},
 		"a trace, and same": {parity.Traced(kept), parity.Live(one), "[x y none]"},
-		"traces":            {parity.Traced(kept), parity.Traced(kept), "[x y none]"},
+		"traces":            {parity.Traced(kept), parity.Traced(theirs), "[x y none]"},
+		"traces, swapped":   {parity.Traced(theirs), parity.Traced(kept), "[y x none]"},
 	} {
 		r := compared(t, c.want, c.got, one.tasks())
 		if got := fmt.Sprint(r.Stages); got != c.stages || r.Err() != nil {

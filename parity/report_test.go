@@ -199,6 +199,9 @@ func TestReportErr(t *testing.T) {
 		"not known": {compared(Report{Budget: budget, Tolerated: []Tolerance{
 			{Stage: "x", Unknown: 1},
 		}}), "a and b: at 1 steps it is not known how far x is apart, and there is a budget"},
+		"one not known, another near": {compared(Report{Budget: budget, Tolerated: []Tolerance{
+			{Stage: "x", Unknown: 1, Difference: Difference{Abs: 0.5}},
+		}}), "a and b: at 1 steps it is not known how far x is apart, and there is a budget"},
 		"not known, no budget": {compared(Report{Tolerated: []Tolerance{
 			{Stage: "x", Unknown: 1},
 		}}), ""},
@@ -266,6 +269,7 @@ func TestEffectsListed(t *testing.T) {
 			"to 0; y from", "by up to 0"},
 		{20, 0, 21, "20 of 20 rollouts", "y from step 0 on, at 1 steps, by up to 0"},
 		{21, 0, 22, "21 of 21 rollouts", "\n  and 1 more"},
+		{22, 3, 22, "22 of 25 rollouts", "\n  and 2 more"},
 	} {
 		got := report(c.other, c.same).Effects()
 		if !strings.HasPrefix(got, c.begin) || !strings.HasSuffix(got, c.end) ||

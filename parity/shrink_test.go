@@ -22,9 +22,9 @@ func failing(tried *[][]int) func(context.Context, []int) (*Divergence, error) {
 		case !slices.Contains(c, 7):
 			return nil, nil
 		case len(c)%2 == 0:
-			return &Divergence{Stage: "even"}, nil
+			return &Divergence{Stage: "even", Step: -1}, nil // as an outcome
 		}
-		return &Divergence{Stage: "odd"}, nil
+		return &Divergence{Stage: "odd", Step: 4}, nil
 	}
 }
 

@@ -3,6 +3,7 @@ package parity
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -149,6 +150,14 @@ func TestArrange(t *testing.T) {
 		if text := strings.Join(all, ", "); text != c.want || got.Index != 8 {
 			t.Errorf("step %d has %q, want step 8 and %q", got.Index, text, c.want)
 		}
+	}
+	for what, of := range map[string][]schema.Stage{
+		"fewer": {stage("b", true)}, "more": append(slices.Clone(to.Stages), stage("d", true)),
+	} {
+		other := &schema.Schema{Name: "s", Stages: slices.Clone(of)}
+		other.Stages[0].Type = "float32"
+		_, err := arrange(ofSchema{other}, to)
+		simtest.Refused(t, what+" stages, one of another type", err, "side: stage ")
 	}
 	same, err := arrange(ofSchema{to}, to)
 	if s := to.NewStep(); err != nil || same(s) != s {
