@@ -2,6 +2,7 @@ package gymnasium_test
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"lockstep/classic"
 	"lockstep/engines"
 	golden "lockstep/golden/classic"
+	"lockstep/internal/simtest"
 	"lockstep/internal/want"
 	"lockstep/parity"
 	"lockstep/parity/conformance"
@@ -271,12 +273,70 @@ func TestForced(t *testing.T) {
 		report.Forced != r.Steps {
 		t.Errorf("%+v, %d forced steps", f, report.Forced)
 	}
+	// What a network sees at the next step is the teacher's, too.
+	blind := func(observations []float32) { observations[2*9+4], observations[2*9+5] = 5, -5 }
+	f = faulty{Maker: open(t, "batched"),
+		answer: flip(10, func(t *classic.Transition) { blind(t.Observations) }),
+		place: func(step int, s *classic.Snapshot) {
+			if step == 10 {
+				blind(s.Observations)
+			}
+		}}
+	report = compare(t, f, rollout(classic.Environments()[0], classic.NextStep))
+	if f := report.Findings; len(f) != 1 || f[0].Stage != "observation" || f[0].Findings != 1 {
+		t.Errorf("an observation: %+v", f)
+	}
 	c := &gymnasium.VectorCase{Episodes: *r}
 	results, err := c.Run(t.Context(), open(t, "reference"))
 	must(t, err)
 	if returns := results[0].Outcome; len(returns) != r.Num || slices.Min(returns) < 1 {
 		t.Errorf("returns %v: each step of a cart earns 1", returns)
 	}
+}
+
+// TestFields: whatever a rollout is told is another, another one is computed.
+func TestFields(t *testing.T) {
+	key, other := uint64(5), uint64(6)
+	of := func(change func(r *gymnasium.Episodes)) string {
+		t.Helper()
+		c := &gymnasium.VectorCase{Episodes: gymnasium.Episodes{
+			Environment: "Pendulum-v1", Options: map[string]string{"max_episode_steps": "5"},
+			Num: 3, Autoreset: "next-step", Seeds: []int64{4, 5, 6}, Steps: 12, Uniform: &key,
+		}}
+		change(&c.Episodes)
+		results, err := c.Run(t.Context(), open(t, "reference"))
+		must(t, err)
+		if results[0].Error {
+			t.Fatalf("it fails: %+v", c.Episodes)
+		}
+		return fmt.Sprint(results)
+	}
+	same := of(func(*gymnasium.Episodes) {})
+	simtest.Fields(t, map[string]func(r *gymnasium.Episodes){
+		"Episodes.Environment": func(r *gymnasium.Episodes) {
+			r.Environment = "MountainCarContinuous-v0"
+		},
+		"Episodes.Options": func(r *gymnasium.Episodes) { r.Options["g"] = "9" },
+		"Episodes.Num": func(r *gymnasium.Episodes) {
+			r.Num, r.Seeds = 2, r.Seeds[:2]
+		},
+		"Episodes.Autoreset": func(r *gymnasium.Episodes) { r.Autoreset = "same-step" },
+		"Episodes.NumPy1":    func(r *gymnasium.Episodes) { r.NumPy1 = true },
+		"Episodes.Seeds":     func(r *gymnasium.Episodes) { r.Seeds[2]++ },
+		"Episodes.Bound":     func(r *gymnasium.Episodes) { r.Bound = 0.5 },
+		"Episodes.Steps":     func(r *gymnasium.Episodes) { r.Steps++ },
+		"Episodes.Uniform":   func(r *gymnasium.Episodes) { r.Uniform = &other },
+		"Episodes.Network": func(r *gymnasium.Episodes) {
+			r.Uniform, r.Network = nil, golden.Goal("Pendulum-v1")
+		},
+		"Episodes.Actions": func(r *gymnasium.Episodes) {
+			r.Uniform, r.Actions = nil, make([]parity.Float, r.Steps*r.Num)
+		},
+	}, func(name string, change func(r *gymnasium.Episodes)) {
+		if got := of(change); got == same {
+			t.Errorf("with another %s it computes the same: %s", name, got)
+		}
+	}, reflect.TypeFor[gymnasium.Episodes]())
 }
 
 // TestShrink: what differs becomes one environment of few steps, is kept, and shows again
