@@ -140,6 +140,33 @@ func (r *classicRun) tell(t *testing.T, e classic.Maker) string {
 	return text.String()
 }
 
+// TestClassicSeeds: where each environment is given its seed, all else that says how generators go
+// on says nothing, at the first reset and at the next.
+func TestClassicSeeds(t *testing.T) {
+	key, seeds := uint64(5), []int64{3, 1, 4}
+	others := []classic.Reset{{Continue: true}, {Seed: 7}, {Seed: -1, Continue: true}, {Seed: -1}}
+	for _, e := range Classic().Checked() {
+		t.Run(e.Name, func(t *testing.T) {
+			engine, err := e.New(2)
+			want.Skip(t, err)
+			tell := func(reset classic.Reset) string {
+				reset.Seeds = seeds
+				r := &classicRun{
+					task: classicTask(t, "CartPole-v1"), reset: reset, again: reset,
+					policy: classic.Policy{Uniform: &key},
+				}
+				return r.tell(t, engine)
+			}
+			alone := tell(classic.Reset{})
+			for _, other := range others {
+				if tell(other) != alone {
+					t.Errorf("beside %+v the seeds make other episodes", other)
+				}
+			}
+		})
+	}
+}
+
 // TestClassicGivens: each field of a task, a reset and a policy of classic control is heeded by
 // each engine. A field that is new has no line, and fails.
 func TestClassicGivens(t *testing.T) {

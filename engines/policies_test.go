@@ -261,7 +261,7 @@ func TestPolicies(t *testing.T) {
 
 // TestManyNetworks: more networks than an engine keeps at hand steer side by side, each a rollout
 // of its own, and some of them another: of several widths, with ReLU and tanh behind the first
-// layer.
+// layer, and every third without a name, as one that was written down.
 func TestManyNetworks(t *testing.T) {
 	c := config(t)
 	c.Workers = 1
@@ -284,6 +284,9 @@ func TestManyNetworks(t *testing.T) {
 		network, err := lockstep.NewSeeing(sees, layers, lockstep.DefaultScale)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if k%3 == 0 {
+			network = &lockstep.Network{Layers: layers, Scale: network.Scale, Sees: sees}
 		}
 		jobs = append(jobs, lockstep.Job{Route: route, Policy: network})
 	}

@@ -185,6 +185,27 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestPieces: a list of integers is read whole in whatever pieces a file has it.
+func TestPieces(t *testing.T) {
+	want := []int64{-1, 2, 3}
+	for name, pieces := range map[string][]any{
+		"one":             {8, want},
+		"one by one":      {8, []any{-1, 2, 3}},
+		"two":             {8, want[:1], 8, want[1:]},
+		"one and others":  {8, -1, 8, want[1:]},
+		"others and one":  {8, want[:2], 8, 3},
+		"one, none, rest": {8, want[:1], 8, []int64{}, 8, want[1:]},
+	} {
+		list := message(append([]any{1, "axes"}, pieces...)...)
+		m, err := onnx.Parse(message(7, message(1, node("Squeeze", nil, nil, list))))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if got := m.Graph.Nodes[0].Attributes[0].Ints; !slices.Equal(got, want) {
+			t.Errorf("%s: %d, want %d", name, got, want)
+		}
+	}
+}
+
 func TestParseErrors(t *testing.T) {
 	graph := func(fields ...any) []byte { return message(7, message(fields...)) }
 	const damaged = "not an ONNX model, or a damaged one: "

@@ -226,7 +226,8 @@ func TestCaseErrors(t *testing.T) {
 	}
 }
 
-// TestFreeze: a controller that is code, as a script, does the same.
+// TestFreeze: a controller that is code, as a script, does the same, and so does a network whose
+// actions are sampled, which a script's are not.
 func TestFreeze(t *testing.T) {
 	sim, err := reference.New(defaultModel(t), lockstep.Profile{})
 	if err != nil {
@@ -253,6 +254,22 @@ func TestFreeze(t *testing.T) {
 	)
 	if r.Err() != nil {
 		t.Error(r.Err())
+	}
+	if job.Policy, err = hardNetwork(); err != nil {
+		t.Fatal(err)
+	}
+	job.Sampling = &lockstep.Sampling{Seed: 3, ID: 4}
+	if frozen, err = Freeze(t.Context(), sim, job); err != nil {
+		t.Fatal(err)
+	}
+	var came []lockstep.Result
+	for _, r := range sim.Simulate(
+		t.Context(), []lockstep.Job{job, frozen}, lockstep.Options{},
+	) {
+		came = append(came, r)
+	}
+	if came[1].Err != nil || came[1].Costs != came[0].Costs {
+		t.Errorf("sampled: %+v, want %+v", came[1], came[0])
 	}
 }
 

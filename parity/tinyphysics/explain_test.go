@@ -277,6 +277,10 @@ func TestChoice(t *testing.T) {
 	if c := newChoice(a, b); c.explained || c.why != "the CDF got is none" {
 		t.Errorf("a CDF that is no number: %+v", c)
 	}
+	b = exposed(&lockstep.Step{Draw: 0.6, Sample: 1, CDF: nan})
+	if c := newChoice(a, b); c.explained || c.why != "the draws differ" {
+		t.Errorf("of another draw, too: %+v", c)
+	}
 }
 
 // firstRows is the beginning of a route.
