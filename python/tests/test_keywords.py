@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from conftest import write_route
 from gymnasium.spaces import Box
+from gymnasium.vector import AutoresetMode
 from lockstep import _native, classic, shards
 
 PROFILE, OTHER = "ort1.30-avx2-expU-sinfma-csv2", "ort1.23-avx2-expU-sinfma-csvexact"
@@ -698,6 +699,33 @@ def test_everything_public_has_cases(world):
             lacking.append(target)
     assert not lacking
     assert not [t for t in [*cases, *ELSEWHERE, *MADE] if not parameters(t)]
+
+
+# What each keyword is where it is not given, wherever it stands, but for None.
+DEFAULTS = {
+    "autoreset_mode": AutoresetMode.NEXT_STEP, "axis": -1, "bits": 16, "budget": 0, "cache": True,
+    "controllers": "pid", "copy": True, "data": (), "debug": False, "device": False,
+    "engine": "auto", "error": "", "generations": 60, "inexact": False, "kind": "pidff",
+    "name": "mine", "noise": "route", "nudge": 0.1, "num_envs": 1, "numpy1": False,
+    "obs": "features", "out": "", "policy": "random", "population": 24, "profile": "host",
+    "record": ("observations", "actions", "rewards", "terminated", "truncated"), "revision": "",
+    "routes": "own", "samples": 0, "scale": 0.25, "seed": 1, "seed_prefix": "data", "shards": 1,
+    "start": "pid", "step": 100, "stream": 0, "strict": True, "temperature": 1.0,
+    "trajectory": False, "tune.budget": 600.0,
+}  # fmt: skip
+
+
+def test_keywords_have_one_default_each():
+    """Another changes what programs compute that do not say it."""
+    unlike = []
+    for target in public():
+        for name, parameter in parameters(target).items():
+            if parameter.default is parameter.empty or parameter.default is None:
+                continue
+            want = DEFAULTS.get(f"{target}.{name}", DEFAULTS.get(name))
+            if type(parameter.default) is not type(want) or parameter.default != want:
+                unlike.append(f"{target}: {name}={parameter.default!r}, want {want!r}")
+    assert not unlike
 
 
 def parameters(target):

@@ -323,6 +323,7 @@ def test_gradients_are_differences_of_single_forks(sim, short_routes):
         for wrong, nudge, why in [
             (actions[1:], 0.1, "want"),
             (actions + 9, 0.1, r"actions\[0\]"),
+            (actions + 9 * (np.arange(n) == n - 2), 0.1, rf"^actions\[{n - 2}\]: nudged by 0.1"),
             (actions, 0.0, "nudge=0"),
             (actions, math.nan, "nudge=nan"),
             (actions * math.nan, 0.1, r"actions\[0\]"),
