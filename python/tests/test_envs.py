@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import re
 from types import SimpleNamespace
 
 import gymnasium
@@ -12,7 +13,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from lockstep import _drawing, _native
+from lockstep import _drawing, _native, classic
 
 
 def equal(a, b):
@@ -390,8 +391,9 @@ def test_bad_input(short_routes):
     env.reset(seed=0)
     with pytest.raises(ValueError, match="NaN"):
         env.step(np.array([np.nan]))
-    with pytest.raises(ValueError, match="shape"):
-        env.step(np.zeros(2))
+    for shape in [(0,), (2,), (1, 2)]:
+        with pytest.raises(ValueError, match=f"^action: shape {re.escape(str(shape))}, want"):
+            env.step(np.zeros(shape))
     for bad in ({"obs": "pixels"}, {"noise": "white"}, {"engine": "reference"}, {"num_envs": 0}):
         with pytest.raises(ValueError, match=r"obs|noise|engine|num_envs"):
             lockstep.VectorEnv(**{"num_envs": 1, "routes": short_routes} | bad)
@@ -426,6 +428,34 @@ def test_bad_input(short_routes):
     envs.step(np.zeros((3, 1)))
     with pytest.raises(ValueError, match="NotAMode"):
         lockstep.VectorEnv(1, short_routes, autoreset_mode="NotAMode")
+
+
+@pytest.mark.parametrize("family", ["controls", "classic"])
+def test_which_environment_has_ended_is_told(tiny_routes, family):
+    """The first of them, wherever it stands, until it is reset; the others' masks are no help."""
+    for ended in ([0], [1], [2], [1, 2], [0, 1, 2]):
+        others = ~np.isin(range(3), ended)
+        if family == "classic":
+            envs = classic.VectorEnv(
+                "CartPole-v1", 3, autoreset_mode="Disabled", max_episode_steps=2
+            )
+            actions, again = np.zeros(3, int), {}
+        else:
+            envs = lockstep.VectorEnv(3, tiny_routes, autoreset_mode="Disabled")
+            actions, again = np.zeros((3, 1)), {"route": 0}  # of two steps
+        envs.reset(seed=1, options=again)
+        envs.step(actions)
+        if others.any():
+            envs.reset(options=again | {"reset_mask": others})
+        assert envs.step(actions)[2 if family == "controls" else 3].tolist() == (~others).tolist()
+        for _ in range(2):
+            with pytest.raises((ResetNeeded, ValueError), match=f"environment {ended[0]}.* ended"):
+                envs.step(actions)
+            if others.any():
+                envs.reset(options=again | {"reset_mask": others})
+        envs.reset(options=again | {"reset_mask": ~others})
+        envs.step(actions)
+        envs.close()
 
 
 def test_nothing_is_left_of_environments(short_routes, handles):
