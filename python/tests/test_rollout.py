@@ -182,6 +182,9 @@ def test_equality_is_of_every_bit(kind):
             for numbers in ((-0.0, math.nan), (0.0, -math.nan), (0.0,), (0, 1)):
                 assert made() != made(name, *numbers), (name, numbers)
     assert made() != made(names[0]).__dict__
+    another = type(kind.__name__, (kind,), {})(**vars(made()))
+    assert made() != another
+    assert another != made()
     with pytest.raises(TypeError, match="unhashable"):
         hash(made())
 
