@@ -238,6 +238,39 @@ def test_single_predictions(sim, routes):
         assert lines == pytest.approx(np.array([model.softmax(a) for a in alone])), axis
 
 
+def test_what_a_session_refuses(sim):
+    """What is no input of the network's, by its name; each sequence has the logits it has alone."""
+    session, random = tinyphysics.Session(sim.model), np.random.default_rng(4)
+    feed = {
+        "states": random.normal(0, 1, (3, 20, 4)).astype(np.float32),
+        "tokens": random.integers(0, 1024, (3, 20)),
+    }
+    (logits,) = session.run(["output"], feed)
+    assert (logits.shape, logits.dtype) == ((3, 20, 1024), np.float32)
+    for part in (slice(0, 0), slice(1, 2), slice(1, 3), slice(None, None, -1)):
+        (some,) = session.run(None, {name: array[part] for name, array in feed.items()})
+        assert some.tobytes() == logits[part].tobytes()
+    for wrong, message in [
+        (
+            {"states": feed["states"].astype(float)},
+            r"^states: float64 \(3, 20, 4\), want float32 \(",
+        ),
+        (
+            {"states": feed["states"][:2]},
+            r"^states: float32 \(2, 20, 4\), want float32 \(3, 20, 4\)$",
+        ),
+        ({"tokens": feed["tokens"].astype(np.int32)}, r"^tokens: int32 \(3, 20\), want int64 \(3"),
+        ({"tokens": feed["tokens"][:, 1:]}, r"^tokens: int64 \(3, 19\), want int64 \(3, 20\)$"),
+        ({"tokens": np.int64(3)}, r"^states: .*, want float32 \(0, 20, 4\)$"),
+        ({"more": 1}, "^input_feed: states, tokens, more: want states and tokens$"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            session.run(None, feed | wrong)
+    for names, options in [(["logits"], None), (["output", "output"], None), (None, 1)]:
+        with pytest.raises(ValueError, match=r"^output_names=.*: want \['output'\] and None$"):
+            session.run(names, feed, options)
+
+
 # What each function of the program takes, with its defaults.
 TAKEN = {
     "BaseController.update": "target_lataccel, current_lataccel, state, future_plan",
