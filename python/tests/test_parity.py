@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import itertools
 import os
 import struct
 
@@ -522,16 +523,18 @@ def test_bad_input(few, sim, tmp_path):
             pass
 
         def step(self, actions):
-            return self.answer
+            self.begun += 1
+            return {"lataccel": np.zeros(2)} if self.begun <= self.well else self.answer
 
     broken = Broken()
-    for answer, message in [
-        ({}, "lataccel"),
-        ({"lataccel": np.zeros(2), "nonsense": np.zeros(2)}, "nonsense"),
-        ({"lataccel": np.zeros(3)}, r"\(3,\)"),
-    ]:
-        broken.answer = answer
-        with pytest.raises(ValueError, match=message):
+    for well, (answer, message) in itertools.product([0, 9, 83], [
+        ({}, r"stages \[\]: want lataccel"),
+        ({"lataccel": np.zeros(2), "nonsense": np.zeros(2)}, r"stages \['lataccel', 'nonsense'\]:"),
+        ({"lataccel": np.zeros(3)}, r"lataccel has shape \(3,\), want \(2, …\)"),
+        ({"lataccel": np.zeros(2), "draw": np.zeros(1)}, r"draw has shape \(1,\), want \(2, …\)"),
+    ]):  # fmt: skip
+        broken.answer, broken.well, broken.begun = answer, well, 0
+        with pytest.raises(ValueError, match=f"^step {20 + well}: {message}"):
             lockstep.compare(broken, few)
     with pytest.raises(TypeError, match="int"):
         lockstep.compare(3, few)

@@ -77,7 +77,7 @@ def test_plan(sim, short_routes):
     for wrong, message in [
         ({"noise": "none"}, "noise"),
         ({"horizon": 2}, "window 5, horizon 2: want"),
-        ({"start": np.zeros((2, 3))}, "2 controllers, want one"),
+        ({"start": np.zeros((3, 3))}, "^start: 3 controllers, want one$"),
     ]:
         with pytest.raises(ValueError, match=message):
             lockstep.plan(routes, **wrong)
