@@ -230,6 +230,12 @@ def test_bad_input():
             envs.reset(**how)
     torque = classic.VectorEnv("Pendulum-v1", 2)
     torque.reset(seed=0)
+    for kind in (np.float16, np.longdouble, ">f8", ">f4", np.int64, np.bool_, complex, object):
+        states, name = np.zeros((2, 2), kind), np.dtype(kind)
+        with pytest.raises(ValueError, match=rf"^state: {name} of .*, want float64"):
+            torque.states = states
+    with pytest.raises(ValueError, match=r"^state: float64 of shape \(2, 3\), want .* \(2, 2\)$"):
+        torque.states = np.zeros((2, 3))
     with pytest.raises(ValueError, match="environment 1: the action is NaN"):
         torque.step(np.array([[0], [np.nan]], np.float32))
     with pytest.raises(TypeError, match="want float32"):
@@ -362,8 +368,10 @@ def test_states_that_are_set(name, seed):
         envs.step(np.zeros(2, np.float32))
         for i in range(2):
             envs.reset(options={"reset_mask": np.arange(2) == i})
-            for dtype in (np.float32, np.float64):
-                with pytest.raises(ValueError, match=r"state: environment \d computes with"):
+            for dtype, first, kind in [(np.float32, i, "float64"), (np.float64, 1 - i, "float32")]:
+                with pytest.raises(
+                    ValueError, match=f"state: environment {first} computes with {kind}"
+                ):
                     envs.states = np.zeros((2, 2), dtype)
             envs.reset(seed=seed)
             envs.step(np.zeros(2, np.float32))
@@ -728,6 +736,15 @@ def test_forks_are_made_with_every_option():
     }
     # The episodes' length stands among the options where it is given.
     assert set(arguments) == wanted - {"self", "name", "num_envs", "max_episode_steps"}
+
+    class Mine(classic.VectorEnv):
+        pass
+
+    envs = Mine("Pendulum-v1", 2, max_episode_steps=3, copy=False, autoreset_mode="SameStep", g=5)
+    envs.reset(seed=1)
+    for forked in (envs.fork([1, 0, 1]), envs.fork([1]).fork([0, 0])):
+        assert (type(forked), forked._made) == (Mine, envs._made)
+        assert forked.restore(forked.snapshot()) is forked._observations
 
 
 def test_shared_generator_is_not_forked():
