@@ -118,6 +118,10 @@ def test_recorded_program(sim, routes, tmp_path, monkeypatch):
     assert np.array(lataccels).tobytes() == want.lataccel[0, 0].tobytes()
     assert np.array(targets).tobytes() == route[0].target_lataccel.tobytes()
     assert tinyphysics.get_available_controllers() == ["gentle"]
+    for name in ("__init__.py", "notes.txt", "gentle.pyc", "two.words.py"):
+        (tmp_path / "controllers" / name).touch()
+    (tmp_path / "controllers" / "folder.py").mkdir()
+    assert sorted(tinyphysics.get_available_controllers()) == ["gentle", "two.words"]
 
 
 def test_constants(sim):
