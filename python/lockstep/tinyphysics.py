@@ -275,7 +275,11 @@ class Table:
 
     def __init__(self, columns: dict[str, npt.NDArray[np.float64]]) -> None:
         self._columns = columns
-        self.columns = list(columns)
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns, of those that were added, too."""
+        return list(self._columns)
 
     @property
     def iloc(self) -> Table:

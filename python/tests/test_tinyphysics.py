@@ -21,7 +21,7 @@ import numpy as np
 import patches
 import pytest
 from conftest import PATIENCE
-from lockstep import shards, tinyphysics
+from lockstep import _frames, shards, tinyphysics
 
 pandas = pytest.importorskip("pandas")
 
@@ -372,7 +372,10 @@ def test_without_pandas(sim, tmp_path, monkeypatch):
     drive.data["a_ego"].values[3] = 0.25
     assert drive.data["v_ego"].values[4] == drive.data.iloc[4]["v_ego"] != 7
     assert drive.data.iloc[3]["a_ego"] == 0.25
+    before = list(drive.data.columns)
+    assert before == list(_frames.COLUMNS)
     drive.data["one"] = 1
+    assert list(drive.data.columns) == [*before, "one"] == list(drive.data.iloc[0])
     drive.data["one"].values[2] = 2
     assert drive.data["one"].values.tolist() == [1.0, 1.0, 2.0] + [1.0] * (len(drive.data) - 3)
     drive.reset()
