@@ -4,6 +4,7 @@ import contextlib
 import csv
 import dataclasses
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -181,6 +182,12 @@ def test_equality_is_of_every_bit(kind):
         for name in names:
             for numbers in ((-0.0, math.nan), (0.0, -math.nan), (0.0,), (0, 1)):
                 assert made() != made(name, *numbers), (name, numbers)
+    bits = np.array([0.0, math.nan])
+    plain = dict.fromkeys(names, bits)
+    for name, same in itertools.product(
+        names, [bits.view(np.int64), bits.view("m8[s]"), bits.reshape(1, 2), bits.tolist()]
+    ):  # the same bytes, or numbers
+        assert kind(**plain) != kind(**plain | {name: same}), (name, same)
     assert made() != made(names[0]).__dict__
     another = type(kind.__name__, (kind,), {})(**vars(made()))
     assert made() != another
