@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import html
 import itertools
 import os
 import struct
@@ -102,7 +103,9 @@ def test_equal(sim, few, tmp_path):
     assert times["warm-up"] == 4 * 80
     assert times["table"] == 0
     found.to_html(tmp_path / "report.html")
-    assert "<html" in (tmp_path / "report.html").read_text()
+    page = html.unescape((tmp_path / "report.html").read_text())
+    assert "<html" in page
+    assert "lockstep.compare(mine)" in page
 
 
 @pytest.mark.parametrize(("fault", "stage"), [("cdf", "cdf"), ("digitize", "tokens")])
@@ -354,7 +357,9 @@ def test_traces_of_any_simulator(tmp_path):
     first = found.json["report"]["first"]
     assert (first["stage"], first["step"], first["key"]) == ("force", 3, ["100.0"])
     found.to_html(tmp_path / "report.html")
-    assert "force" in (tmp_path / "report.html").read_text()
+    page = html.unescape((tmp_path / "report.html").read_text())
+    assert "force" in page
+    assert f'lockstep.compare_traces("{want}", "{tmp_path / "wrong.trace"}")' in page  # the call
     rise = fall(tmp_path / "rise.trace", schema=FALL | {"name": "rise"})
     assert "fall and rise are other simulators" in lockstep.compare_traces(want, rise).why
     same = lockstep.compare_traces(want, want)
