@@ -5,6 +5,7 @@ import (
 	"io"
 	"strconv"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"lockstep"
 	"lockstep/internal/fileio"
@@ -106,7 +107,7 @@ func (c SearchColumn) Mean() float64 { return meanTotal(c.Totals) }
 
 // Short is the policy's name where it has a column.
 func (c SearchColumn) Short() string {
-	if len(c.Policy) <= 16 {
+	if utf8.RuneCountInString(c.Policy) <= 16 {
 		return c.Policy
 	}
 	return fmt.Sprintf("%.12s…", c.Policy)

@@ -64,6 +64,8 @@ func TestSearchPage(t *testing.T) {
 	for long, want := range map[string]string{
 		strings.Repeat("p", 16): strings.Repeat("p", 16),
 		strings.Repeat("p", 17): strings.Repeat("p", 12) + "…",
+		strings.Repeat("ш", 16): strings.Repeat("ш", 16),
+		strings.Repeat("ш", 17): strings.Repeat("ш", 12) + "…",
 	} {
 		if got := (SearchColumn{Policy: long}).Short(); got != want {
 			t.Errorf("a policy of %d letters is headed %s", len(long), got)
