@@ -163,9 +163,9 @@ func TestParquetOfNothing(t *testing.T) {
 }
 
 // TestParquetOfMany: which rows are there is told in runs, whose lengths are of several bytes from
-// 505 rows on.
+// 505 rows on; and there are as many facts as there are, whose number is a byte's part below 15.
 func TestParquetOfMany(t *testing.T) {
-	for _, n := range []int{1, 8, 9, 503, 504, 505, 8192, 70_000} {
+	for i, n := range []int{1, 8, 9, 503, 504, 505, 8192, 70_000} {
 		c := parquetColumn{name: "x", double: true, optional: true}
 		var want []any
 		for i := range n {
@@ -178,13 +178,18 @@ func TestParquetOfMany(t *testing.T) {
 			want = append(want, float64(i))
 		}
 		var data bytes.Buffer
-		facts := []Fact{{Name: "a", Value: "b"}}
+		var facts []Fact
+		told := map[string]string{}
+		for k := range []int{1, 0, 2, 14, 15, 16, 127, 128}[i] {
+			f := Fact{Name: "fact " + strconv.Itoa(k), Value: strconv.Itoa(-k)}
+			facts, told[f.Name] = append(facts, f), f.Value
+		}
 		if err := writeParquet(&data, []parquetColumn{c}, facts); err != nil {
 			t.Fatal(err)
 		}
-		columns, _ := readParquet(t, data.Bytes())
-		if diff := cmp.Diff(want, columns["x"]); diff != "" {
-			t.Errorf("%d rows: %s", n, diff)
+		columns, read := readParquet(t, data.Bytes())
+		if diff := cmp.Diff(want, columns["x"]) + cmp.Diff(told, read); diff != "" {
+			t.Errorf("%d rows, %d facts: %s", n, len(facts), diff)
 		}
 	}
 }
