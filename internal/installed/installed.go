@@ -348,6 +348,22 @@ func (f *Found) Warnings() (lines []string) {
 // features is the CPU's, but in tests of others.
 var features = processor
 
+// firstCPU is the model and the features of the first CPU of those that Linux tells of: answers of
+// another CPU are not taken from the cache.
+func firstCPU(info string) string {
+	var lines []string
+	for line := range strings.Lines(info) {
+		name, _, _ := strings.Cut(line, ":")
+		switch strings.TrimSpace(name) {
+		case "model name", "flags", "Features", "CPU part", "CPU implementer":
+			lines = append(lines, line)
+		case "":
+			return strings.Join(lines, "")
+		}
+	}
+	return strings.Join(lines, "")
+}
+
 // newer are the extensions of arm64's CPUs with which libraries take other kernels, such as
 // KleidiAI's in ONNX Runtime: the profiles of arm64 were recorded on a CPU that has none.
 func newer() (has []string) {

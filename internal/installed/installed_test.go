@@ -143,10 +143,15 @@ func TestUnanswered(t *testing.T) {
 	r := replies(t)
 	delete(r.Replies, "exp")
 	delete(r.Replies, "rollout")
-	exp := strings.Split(reference.HostProfile().String(), "-")[2]
+	words := strings.Split(reference.HostProfile().String(), "-")
+	exp := words[2]
 	const rollout = "py: probe rollout could not be answered: the process ended before it answered"
 	broke := replies(t)
 	broke.Replies["rollout"] = Reply{Error: "it broke"}
+	without := replies(t)
+	for _, probe := range []string{"exp", "sin", "csv", "rollout"} {
+		without.Replies[probe] = Reply{Missing: true}
+	}
 	probes, err := fingerprint.Probes()
 	if err != nil {
 		t.Fatal(err)
@@ -167,6 +172,8 @@ func TestUnanswered(t *testing.T) {
 			"layer_norm": {Missing: true}, "softmax": {Missing: true}, "exp": {Missing: true},
 			"sin": {Missing: true}, "csv": {Missing: true}, "rollout": {Missing: true},
 		}}, nil, 5, "", ", since py has no numpy, pandas and onnxruntime to be asked"},
+		{without, nil, 5, "", "; without packages to ask, " + words[2] + " and " + words[3] +
+			" and " + words[4] + " is "},
 	} {
 		f := judge("py", c.r, c.failed)
 		if got := strings.Join(f.Warnings(), "\n"); len(f.Answers) != c.answers ||
@@ -262,7 +269,8 @@ func TestJudgeRollout(t *testing.T) {
 		change(r)
 		f := judge("py", r, nil)
 		if text := strings.Join(f.Warnings(), "\n"); f.Rollout.Equal != 9 ||
-			!strings.Contains(text, "at 9 of 10 steps") ||
+			!strings.Contains(text, "at 9 of 10 steps, though all other probes answer so "+
+				"(numpy 9.1, pandas 9.2, onnxruntime 9.3") ||
 			!strings.Contains(text, f.Rollout.Bits) {
 			t.Errorf("%+v, warnings %q", f.Rollout, text)
 		}
@@ -308,8 +316,20 @@ func TestNewerCPU(t *testing.T) {
 	}
 }
 
-// TestProcessor: of the CPU those lines are told that Linux has of the first one.
+// TestProcessor: of the CPU those lines are told that Linux has of the first one, and by each of
+// them CPUs are told apart.
 func TestProcessor(t *testing.T) {
+	const x86 = "model name\t: a\nflags\t\t: fma avx2\n"
+	const arm = "Features\t: fp asimd\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n"
+	for info, want := range map[string]string{
+		"": "", "\n" + x86: "",
+		"processor\t: 0\nvendor_id\t: b\n" + x86 + "power management:\n\nprocessor\t: 1\n" + x86: x86,
+		"processor\t: 0\nBogoMIPS\t: 50.00\n" + arm + "CPU revision\t: 1\n":                      arm,
+	} {
+		if got := firstCPU(info); got != want {
+			t.Errorf("of %q is told %q, want %q", info, got, want)
+		}
+	}
 	info, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
 		t.Skip("no /proc/cpuinfo here")
