@@ -160,12 +160,14 @@ func project(t *testing.T) (dir string) {
 }
 
 // TestRun: a release is an archive for each platform, what they are made of, and all checksums,
-// those of what lay there before too; without a folder it is only said whether there can be one.
+// those of what lay there before too, but of no folder and no link; without a folder it is only said
+// whether there can be one.
 func TestRun(t *testing.T) {
 	t.Chdir(project(t))
 	out := filepath.Join(t.TempDir(), "dist")
 	if err := errors.Join(os.MkdirAll(filepath.Join(out, "folder"), 0o777),
-		os.WriteFile(filepath.Join(out, "a.whl"), nil, 0o666)); err != nil {
+		os.WriteFile(filepath.Join(out, "a.whl"), nil, 0o666),
+		os.Symlink("a.whl", filepath.Join(out, "latest.whl"))); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {

@@ -147,7 +147,8 @@ func TestSwept(t *testing.T) {
 	}
 }
 
-// TestAlso: what is kept in a folder that nothing is written to any more is read.
+// TestAlso: what is kept in a folder that nothing is written to any more is read, in place of what
+// is not there, and not of what is damaged.
 func TestAlso(t *testing.T) {
 	files := folder(t, 8)
 	old := Cache{Dir: t.TempDir()}
@@ -157,6 +158,14 @@ func TestAlso(t *testing.T) {
 	check(t, c, files, 5, 3) // what it writes has both
 	check(t, Cache{Dir: c.Dir}, files, 8, 0)
 	check(t, old, files[:5], 5, 0)
+	damaged := cacheFile(t, c.Dir)
+	if err := os.WriteFile(damaged, []byte("no cache"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	_, _, stats := c.Load(t.Context(), files)
+	if stats.Problem == nil || !strings.Contains(stats.Problem.Error(), damaged) {
+		t.Errorf("a cache that is damaged: %v, want %s named", stats.Problem, damaged)
+	}
 }
 
 func TestStale(t *testing.T) {

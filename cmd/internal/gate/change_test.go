@@ -66,6 +66,20 @@ func commit(t *testing.T, root string) {
 
 var testEngines = engines.Names()
 
+// TestDocumentation: what no program reads is documentation, in whatever folder, but for what
+// tests read.
+func TestDocumentation(t *testing.T) {
+	for file, want := range map[string]bool{
+		"README.md": true, "gpu/README.md": true, "mytestdata/a.md": true, "LICENSE": true,
+		"testdata/a.md": false, "golden/testdata/a/b.md": false, "gpu/LICENSE": false,
+		"a.md.go": false, "docs/a.txt": false,
+	} {
+		if got := documentation(file); got != want {
+			t.Errorf("%s is documentation: %v", file, got)
+		}
+	}
+}
+
 func TestChanged(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(t *testing.T, root string)
