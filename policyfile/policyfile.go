@@ -14,6 +14,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -61,16 +63,50 @@ type file struct {
 	Actions map[string][]number `json:"actions,omitempty"`
 }
 
-// number is one that must be there: package json takes null for 0.
+// number is one that must be there: package json takes null for 0. What is none is NaN, which no
+// JSON has, until finite tells of it: an error from here would not say where it is.
 type number float64
 
 func (n *number) UnmarshalJSON(text []byte) error {
 	x, err := strconv.ParseFloat(string(text), 64)
 	if err != nil {
-		return fmt.Errorf("%.30s is no finite number", text)
+		x = math.NaN()
 	}
 	*n = number(x)
 	return nil
+}
+
+// finite is an error unless all numbers are.
+func (f *file) finite() error {
+	lists := map[string][]number{"gains": f.Gains}
+	for route, actions := range f.Actions {
+		lists[fmt.Sprintf("actions[%.60q]", route)] = actions
+	}
+	for _, name := range slices.Sorted(maps.Keys(lists)) {
+		none := func(n number) bool { return math.IsNaN(float64(n)) }
+		if i := slices.IndexFunc(lists[name], none); i >= 0 {
+			return fmt.Errorf("not a policy: %s[%d] is no finite number", name, i)
+		}
+	}
+	return nil
+}
+
+// place is in which line a text is what an error of package json says, where that is known.
+func place(err error, text []byte) string {
+	end := 0
+	var syntax *json.SyntaxError
+	var other *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		end = int(syntax.Offset) - 1 // of a line's end where none may be
+	case errors.As(err, &other):
+		end = int(other.Offset)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		end = len(bytes.TrimSpace(text))
+	default:
+		return ""
+	}
+	return fmt.Sprintf("line %d: ", 1+bytes.Count(text[:min(max(end, 0), len(text))], []byte("\n")))
 }
 
 // list is a list of numbers of one type as those of another.
@@ -87,8 +123,10 @@ func parse(data []byte) (lockstep.Native, error) {
 	d.DisallowUnknownFields()
 	var f file
 	if err := d.Decode(&f); err != nil {
-		line := 1 + bytes.Count(data[:min(int(d.InputOffset()), len(data))], []byte("\n"))
-		return nil, fmt.Errorf("line %d: not a policy: %w", line, err)
+		return nil, fmt.Errorf("%snot a policy: %w", place(err, data), err)
+	}
+	if err := f.finite(); err != nil {
+		return nil, err
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return nil, errors.New("more than one policy in a file")

@@ -212,6 +212,18 @@ func TestNetworkErrors(t *testing.T) {
 			gemm(g, 0)
 			g.Nodes[0].Attributes[0].Float = 2
 		},
+		`node 0 ("Gemm"): attribute "beta" has a value that is not`: func(g *onnx.Graph) {
+			gemm(g, 0)
+			g.Nodes[0].Attributes[0] = onnx.Attribute{Name: "beta"}
+		},
+		`node 0 ("Gemm"): attribute "transB" has a value that is not`: func(g *onnx.Graph) {
+			gemm(g, 0)
+			g.Nodes[0].Attributes[0] = onnx.Attribute{Name: "transB", Int: 2}
+		},
+		`node 0 ("Gemm"): attribute "broadcast" has a value that is not`: func(g *onnx.Graph) {
+			gemm(g, 0)
+			g.Nodes[0].Attributes[0] = onnx.Attribute{Name: "broadcast"}
+		},
 		`node 0 ("Gemm"): attribute "transA" has`: func(g *onnx.Graph) {
 			gemm(g, 0)
 			g.Nodes[0].Attributes[0] = onnx.Attribute{Name: "transA", Int: 1}
@@ -475,18 +487,19 @@ func TestGrid(t *testing.T) {
 	}
 }
 
-// TestLoadErrors: an error names the file, and is one line.
+// TestLoadErrors: an error names the file and the place in it, and is one line.
 func TestLoadErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		``: "line 1: not a policy",
-		"{\"policy\": \"pid\",\n\"gains\": [1, 2, \"x\"]}": "line 2: not a policy: \"x\" " +
-			"is no finite number",
-		`{"policy": "pid", "gains": [1, null, 2]}`: "line 1: not a policy: null is " +
-			"no finite number",
-		`{"policy": "pid", "gains": [1, 1e999, 2]}`: "line 1: not a policy: 1e999 " +
-			"is no finite number",
-		`{"policy": "table", "actions": {"a": [null, "1"]}}`: "line 1: not a policy: null is " +
-			"no finite number",
+		"{\n\"policy\": \"pid\",\n\"gains\": [1,\n x]\n}\n": "line 4: not a policy: invalid character",
+		"{\n\"policy\": \"pid\n\"}\n":                       "line 2: not a policy: invalid character",
+		"{\n\"policy\": 3,\n\"gains\": [1]\n}\n":            "line 2: not a policy: json: cannot",
+		"{\n\"policy\": \"pid\",\n\"gains\": [\n\n":         "line 3: not a policy: unexpected EOF",
+		`{"policy": "pid", "gains": [1, 2, "x"]}`:           "not a policy: gains[2] is no finite",
+		`{"policy": "pid", "gains": [1, null, 2]}`:          "not a policy: gains[1] is no finite",
+		`{"policy": "pid", "gains": [1, 1e999, 2]}`:         "not a policy: gains[1] is no finite",
+		`{"policy": "table", "actions": {"b": ["1"], "a": [2, null]}}`: `not a policy: ` +
+			`actions["a"][1] is no finite number`,
 		`{"policy": "mpc"}`:                          `no kind of policy "mpc"`,
 		`{"policy": "pid", "gains": [1, 2]}`:         "pid: 2 gains, want 3 (P,I,D)",
 		`{"policy": "pid", "p": 1}`:                  `unknown field "p"`,

@@ -51,8 +51,8 @@ func TestBadFiles(t *testing.T) {
 		want string
 	}{
 		{with(rollout, "--pid-grid", "gains.txt"), "--pid-grid gains.txt:3: "},
-		{with(rollout, "--controller", "gains.json"), "gains.json: line 1: not a policy: null " +
-			"is no finite number"},
+		{with(rollout, "--controller", "gains.json"), "gains.json: not a policy: " +
+			"gains[1] is no finite number"},
 		{with(rollout, "--controller", "short.json"), `short.json: route "a": 2 actions, want 400`},
 		{with(rollout, "--controller", "nan.onnx"), "nan.onnx: layer 0: weight [0][0] is NaN"},
 		{with(rollout, "--controller", "nothing.json"), "nothing.json"},
