@@ -313,6 +313,15 @@ func TestReadRouteErrors(t *testing.T) {
 			t.Errorf("%s:\n got %v\nwant %s", c.name, err, c.want)
 		}
 	}
+	for text, want := range map[string]string{
+		"": ": empty", header: ": 0 rows", set(3, 5, "x"): ":5:27: steerCommand",
+	} { // in one line, whatever the file is called
+		name := "a\n\x1bü.csv"
+		_, err := routefile.Loader{}.Read(strings.NewReader(text), name)
+		if err == nil || !strings.HasPrefix(err.Error(), `a\n\x1bü.csv`+want) {
+			t.Errorf("%q: %v, want …%s", name, err, want)
+		}
+	}
 	for _, name := range strings.Split(strings.TrimSpace(header), ",")[1:] {
 		_, err := read(strings.Replace(csvRows(120, nil), name, "other", 1))
 		want := `routes/00000.csv:1:1: no column "` + name +
