@@ -652,7 +652,14 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// TestKey: a relative path in a list of folders is another in another folder.
+// chosenBy are the variables by which Python, NumPy, OpenBLAS, ONNX Runtime and what loads them
+// choose packages and kernels, as they document them.
+const chosenBy = "HOME PYTHONPATH PYTHONHOME PYTHONUSERBASE PYTHONNOUSERSITE PYTHONPLATLIBDIR " +
+	"LD_LIBRARY_PATH LD_PRELOAD GLIBC_TUNABLES NPY_DISABLE_CPU_FEATURES " +
+	"NPY_ENABLE_CPU_FEATURES OPENBLAS_CORETYPE ORT_DISABLE_AVX512"
+
+// TestKey: a relative path in a list of folders is another in another folder, and each variable
+// that chooses what answers is of the key.
 func TestKey(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	for _, name := range folders {
@@ -676,7 +683,7 @@ func TestKey(t *testing.T) {
 			t.Errorf("%s is empty: two keys", name)
 		}
 	}
-	for _, name := range slices.Concat(environment, folders) {
+	for _, name := range strings.Fields(chosenBy) {
 		before := newKey("/python")
 		if t.Setenv(name, "/other"); newKey("/python") == before {
 			t.Errorf("%s is another: one key", name)
