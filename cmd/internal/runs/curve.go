@@ -1,13 +1,13 @@
 package runs
 
 import (
+	"bytes"
 	"encoding/csv"
 	"fmt"
 	"io"
 	"math"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"lockstep/internal/fileio"
 )
@@ -101,16 +101,16 @@ func ReadCurve(dir string) (*Curve, error) {
 	if err != nil {
 		return nil, err
 	}
-	text := string(data)
-	lines, err := csv.NewReader(
-		strings.NewReader(text[:strings.LastIndexByte(text, '\n')+1]),
-	).ReadAll()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
+	in := csv.NewReader(bytes.NewReader(data[:bytes.LastIndexByte(data, '\n')+1]))
 	c := &Curve{}
-	for i, cells := range lines {
-		if i == 0 {
+	for {
+		cells, err := in.Read()
+		switch {
+		case err == io.EOF:
+			return c, nil
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", path, err)
+		case c.Names == nil:
 			c.Names = cells
 			continue
 		}
@@ -119,10 +119,10 @@ func ReadCurve(dir string) (*Curve, error) {
 			if row[k], err = strconv.ParseFloat(cell, 64); cell == "" {
 				row[k] = math.NaN()
 			} else if err != nil {
-				return nil, fmt.Errorf("%s:%d: %.30q is not a number", path, i+1, cell)
+				line, _ := in.FieldPos(k)
+				return nil, fmt.Errorf("%s:%d: %.30q is not a number", path, line, cell)
 			}
 		}
 		c.Rows = append(c.Rows, row)
 	}
-	return c, nil
 }

@@ -1,11 +1,14 @@
 package runs
 
 import (
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"lockstep/internal/simtest"
 )
 
 // TestCurve: what is written is read again; what another program appends is read as far
@@ -40,6 +43,8 @@ func TestCurve(t *testing.T) {
 		{"epoch,cost\n", "", ""},
 		{"", "", ""},
 		{"epoch,cost\n1,2\n2,two\n", "", `curve.csv:3: "two" is not a number`},
+		{"\nepoch,cost\n\n1,2\n\n2,two\n", "", `curve.csv:6: "two" is not a number`},
+		{"epoch,\"cost\n(mean)\"\n1,two\n", "", `curve.csv:3: "two" is not a number`},
 		{"epoch,cost\n1\n", "", "wrong number of fields"},
 	} {
 		if err := os.WriteFile(filepath.Join(dir, curveName), []byte(test.text),
@@ -61,4 +66,10 @@ func TestCurve(t *testing.T) {
 			t.Errorf("%q: %q; want %q", test.text, text.String(), test.draws)
 		}
 	}
+	plan := filepath.Join(dir, planName) // one that cannot be read is not one that is not there
+	if err := errors.Join(wrote.Write(dir), os.WriteFile(plan, []byte("{"), 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Watch(dir)
+	simtest.Refused(t, "a curve beside half a plan", err, plan)
 }
