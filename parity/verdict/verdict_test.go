@@ -34,6 +34,9 @@ func TestCheck(t *testing.T) {
 	}{
 		{[]verdict.CheckCase{passed, lacks(verdict.NotRun, "gpu")}, nil, "gpu",
 			"1 of 2 cases failed", "skipped, and gpu is required: no device"},
+		{[]verdict.CheckCase{passed, lacks(verdict.NotRun, "gpu"), lacks(verdict.NotRun, ""),
+			lacks(verdict.NotApplicable, "gpu")}, nil, "gpu",
+			"1 of 2 cases failed", "skipped, and gpu is required: no device"},
 		{[]verdict.CheckCase{passed, lacks(verdict.NotRun, "gpu")}, nil, "assets", "", ""},
 		{[]verdict.CheckCase{passed, lacks(verdict.NotRun, "")}, nil, "", "", ""},
 		{[]verdict.CheckCase{passed, lacks(verdict.NotApplicable, "gpu")}, nil, "gpu", "", ""},
@@ -530,6 +533,38 @@ Run without a fault: reference, batched.
 		if d := cmp.Diff(c.want[1:], text.String()); err != nil || d != "" {
 			t.Errorf("%v, -want +got:\n%s", err, d)
 		}
+	}
+	// In Markdown a title has whatever letters it has, and a row its eight cells.
+	right.Title = "a | b"
+	var text strings.Builder
+	err := (&verdict.Score{Mutants: []verdict.Mutant{right}}).WriteTable(&text, true)
+	const row = "\n| a | a \\| b | reference | yes | cdf | cdf | 3 | 40 |\n"
+	if err != nil || !strings.Contains(text.String(), row) {
+		t.Errorf("%v, in Markdown %s", err, text.String())
+	}
+	for n, want := range map[int]int{0: 0, 99: 0, 100: 5, 199: 5, 200: 10} {
+		if got := verdict.MayBeWrong(n); got != want {
+			t.Errorf("of %d stages %d may be wrong, want %d", n, got, want)
+		}
+	}
+}
+
+// TestClear: of an earlier gate nothing is left, and of others all.
+func TestClear(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{
+		verdict.JSONName, verdict.JUnitName, verdict.HTMLName, "another.html",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := verdict.Clear(dir); err != nil {
+		t.Fatal(err)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 || left[0].Name() != "another.html" {
+		t.Errorf("%v, %v are left", left, err)
 	}
 }
 

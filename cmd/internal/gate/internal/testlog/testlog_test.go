@@ -296,6 +296,18 @@ func TestOrigin(t *testing.T) {
 		}
 	}
 
+	for flags, all := range map[string]bool{
+		"": true, "-v": true, "-count=1 -p=3": true, "-rapid": true, "-runs=2": true,
+		"-run=A": false, "-skip B": false, "--short": false, "-list .": false, "-failfast": false,
+		"-tags=cuda": false, "-exec qemu": false, "-c": false, "-o x": false, "-n": false,
+		"-test.run=A": false, "-v '-run' A": false, "-rapid.checks=1": false,
+	} {
+		err := (&FirstLine{Revision: "abc", Flags: flags}).Holds("abc")
+		if (err == nil) != all {
+			t.Errorf("go test %s runs all tests: %v", flags, err)
+		}
+	}
+
 	// What is written is read again.
 	t.Setenv("LOCKSTEP_ONLY", "g00002/pid")
 	line, err := Here(t.Context(), t.TempDir(), "-count=1")
