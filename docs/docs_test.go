@@ -91,22 +91,59 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestLinks: every relative link of the documentation leads somewhere, and README is
-// read in three minutes.
+// TestLinks: every relative link of the documentation leads somewhere, to a heading if it names
+// one, and README is read in three minutes.
 func TestLinks(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
+	link := regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]*))?\)`)
 	files(t, func(path, text string) {
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
 			if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(filepath.Dir(path),
-				filepath.FromSlash(m[1]))); err != nil {
+			to := path
+			if m[1] != "" {
+				to = filepath.Join(filepath.Dir(path), filepath.FromSlash(m[1]))
+			}
+			if _, err := os.Stat(to); err != nil {
 				t.Errorf("%s: the link to %s leads nowhere", path, m[1])
+			} else if m[2] != "" && !slices.Contains(headings(t, to), m[2]) {
+				t.Errorf("%s: the link to %s leads to no heading of %s", path, m[2], to)
 			}
 		}
 		if n := len(strings.Fields(text)); path == filepath.Join("..", "README.md") && n > 700 {
 			t.Errorf("README.md has %d words, want 700 at most", n)
 		}
 	}, ".md")
+}
+
+// headings are a page's, as links name them.
+func headings(t *testing.T, page string) (names []string) {
+	t.Helper()
+	text := regexp.MustCompile("(?ms)^```.*?^```").ReplaceAllString(string(read(t, page)), "")
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
+		name := regexp.MustCompile(`[^\pL\pN _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		names = append(names, strings.ReplaceAll(name, " ", "-"))
+	}
+	return names
+}
+
+// TestTargets: each target that pages, programs and scripts tell to make is one of the Makefile's.
+func TestTargets(t *testing.T) {
+	targets := map[string]bool{}
+	rule := regexp.MustCompile(`(?m)^([a-z0-9-]+):`)
+	for _, m := range rule.FindAllStringSubmatch(string(read(t, "../Makefile")), -1) {
+		targets[m[1]] = true
+	}
+	told := regexp.MustCompile("(?m)(?:`|^)make ([a-z][a-z0-9-]*)")
+	found := 0
+	files(t, func(path, text string) {
+		for _, m := range told.FindAllStringSubmatch(text, -1) {
+			if found++; !targets[m[1]] {
+				t.Errorf("%s: there is no target %s to make", path, m[1])
+			}
+		}
+	}, ".md", ".go", ".py", ".sh", ".yml", ".yaml")
+	if found < 50 {
+		t.Errorf("%d targets were found", found)
+	}
 }

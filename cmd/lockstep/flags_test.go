@@ -559,3 +559,66 @@ func TestPythonFlags(t *testing.T) {
 		}
 	}
 }
+
+// TestDocumented: each command that the documentation names is there, and has the flags that stand
+// behind it.
+func TestDocumented(t *testing.T) {
+	var helped bool
+	parser, err := newParser(&environment{}, &helped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := map[string][]string{}
+	for _, leaf := range parser.Model.Leaves(false) {
+		name := strings.Join(strings.Fields(regexp.MustCompile(`<.*|\[.*`).ReplaceAllString(
+			strings.TrimPrefix(leaf.Path(), "lockstep "), "")), " ")
+		for _, flag := range leaf.Flags {
+			has[name] = append(has[name], flag.Name)
+		}
+		has[name] = append(has[name], "help")
+	}
+	code := regexp.MustCompile("`([^`\n]+)`|(?m:^ *(lockstep .*)$)")
+	called := regexp.MustCompile(`\blockstep ([a-z]+)( [a-z]+)?([^#|&;>]*)`)
+	flag := regexp.MustCompile(` --([a-z][a-z0-9_-]*)`)
+	found := 0
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range code.FindAllStringSubmatch(string(text), -1) {
+			for _, call := range called.FindAllStringSubmatch(m[1]+m[2], -1) {
+				name := call[1] + call[2]
+				if _, ok := has[name]; !ok {
+					name = call[1]
+				}
+				if _, ok := has[name]; !ok {
+					t.Errorf("%s: there is no command %q: %s", page, call[1]+call[2], call[0])
+				}
+				for _, f := range flag.FindAllStringSubmatch(call[3], -1) {
+					if found++; !slices.Contains(has[name], f[1]) {
+						t.Errorf("%s: lockstep %s has no flag --%s", page, name, f[1])
+					}
+				}
+			}
+		}
+	}
+	if found < 50 {
+		t.Errorf("%d flags were found", found)
+	}
+}
+
+// pages are the pages of documentation, but for the one that tells of what was before.
+func pages(t *testing.T) (all []string) {
+	t.Helper()
+	for _, pattern := range []string{"*.md", "docs/*.md", "*/README.md", "*/*/README.md"} {
+		found, err := filepath.Glob("../../" + pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %v, %v", pattern, found, err)
+		}
+		all = append(all, found...)
+	}
+	return slices.DeleteFunc(all, func(page string) bool {
+		return filepath.Base(page) == "CHANGELOG.md"
+	})
+}
