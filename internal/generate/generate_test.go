@@ -231,6 +231,11 @@ func TestWriteRefuses(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	dir := t.TempDir()
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := Write(ended, dir, Options{NumRoutes: MaxRoutes}); err != context.Canceled {
+		t.Errorf("as many routes as there may be: %v", err)
+	}
 	err := Write(ctx, dir, Options{NumRoutes: 10, Progress: func(done int) {
 		if done == 2 {
 			stop()
