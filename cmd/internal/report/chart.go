@@ -119,9 +119,10 @@ func (s scale) ticks(n int) []tick {
 	}
 	decimals := max(0, -int(math.Floor(math.Log10(step)+1e-9)))
 	for k := math.Ceil(s.lo/step - 1e-9); k*step <= s.hi+step*1e-9; k++ {
-		text := strconv.FormatFloat(math.Abs(k*step), 'f', decimals, 64)
-		if k*step >= 1e5 {
-			text = short(k * step)
+		size := math.Abs(k * step)
+		text := strconv.FormatFloat(size, 'f', decimals, 64)
+		if size >= 1e5 {
+			text = short(size)
 		}
 		if k < 0 {
 			text = "−" + text

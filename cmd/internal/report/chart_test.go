@@ -80,6 +80,14 @@ func TestHistogramFiner(t *testing.T) {
 		!strings.HasSuffix(h.Chart.Label, " in bins of 0.1") {
 		t.Errorf("of one value: %q, %s", h.Notes, h.Chart.Label)
 	}
+	// Nine tenths are 9 of 10 routes, and 10 of 11.
+	for n, bins := range map[int]string{10: "Bins of 1: ", 11: "Bins of 10.", 20: "Bins of 10."} {
+		costs := append(slices.Repeat([]float64{7}, 9), slices.Repeat([]float64{700}, n-9)...)
+		h = newHistogram("total cost", series{"a", "test", costs})
+		if !strings.HasPrefix(h.Notes[0], bins) {
+			t.Errorf("9 of %d routes are in the first bin: %q, want %s", n, h.Notes[0], bins)
+		}
+	}
 	many := append(slices.Repeat([]float64{0.05}, 19), 9.95)
 	h = newHistogram("lataccel cost", series{"a", "test", many})
 	if len(h.Notes) != 2 || h.Notes[1] != "Above 9.9 and not shown: 1." {
@@ -203,6 +211,9 @@ func TestTickTexts(t *testing.T) {
 		{scale{1e-300, 1e300, true}, 2, "1"},
 		{scale{1e-251, 1e-250, true}, 6, "1e-251 2e-251 5e-251 1e-250"},
 		{scale{1e250, 1e252, true}, 6, "1e+250 2e+250 5e+250 1e+251 2e+251 5e+251 1e+252"},
+		{scale{lo: -2e5, hi: 2e5}, 4, "−200k −100k 0 100k 200k"},
+		{scale{lo: -9e4, hi: 3e4}, 6, "−80000 −60000 −40000 −20000 0 20000"},
+		{scale{lo: -1e9, hi: 0}, 2, "−1G −500M 0"},
 	} {
 		if got := texts(c.s.ticks(c.n)); got != c.want {
 			t.Errorf("ticks of %v are %s, want %s", c.s, got, c.want)
