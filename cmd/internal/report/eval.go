@@ -13,6 +13,9 @@ import (
 // worstCount is the length of the lists of worst routes.
 const worstCount = 10
 
+// fewPoints is up to how many points are drawn larger.
+const fewPoints = 50
+
 type evalPage struct {
 	Test, Baseline string // labels
 	Incomparable   string // why, or empty
@@ -250,7 +253,7 @@ func (p *evalPage) scatter() chart {
 		Lines:   []line{{Class: "diagonal", Path: fmt.Sprintf("M0 %dL%d 0", grid, grid)}},
 		Corners: []corner{{"test", "test cheaper"}, {"baseline", "baseline cheaper"}},
 	}
-	if len(p.All) <= 50 {
+	if len(p.All) <= fewPoints {
 		c.Class += " few"
 	}
 	classes := []string{"test", "tie", "", "baseline"}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -196,5 +197,37 @@ func TestPages(t *testing.T) {
 				t.Errorf("%s is another: %s", kept, d)
 			}
 		})
+	}
+}
+
+// TestMost: of a list that is too long for a page it is said how long it is, or how much is left
+// out, and of one that fits nothing.
+func TestMost(t *testing.T) {
+	for _, more := range []int{-1, 0, 1} {
+		n := maxMessages + more
+		c := verdict.Check{
+			Outcome: verdict.Failed,
+			Cases:   slices.Repeat([]verdict.CheckCase{{Outcome: verdict.Failed}}, n),
+		}
+		want := map[bool]int{true: n}[more > 0] // all of them
+		if r := newCheckRow(&c); r.More != want || len(r.Failures) != min(n, maxMessages) {
+			t.Errorf("%d messages: %d, of %d", n, len(r.Failures), r.More)
+		}
+		l := make(failureList, maxFailures+more)
+		if l.More() != max(more, 0) || len(l.Shown()) != min(len(l), maxFailures) {
+			t.Errorf("%d failures: %d and %d more", len(l), len(l.Shown()), l.More())
+		}
+		drives := verdict.Comparison{Report: &parity.Report{
+			Exercised: &parity.Exercised{}, Rollouts: make([]parity.Verdict, maxDrives+more),
+		}}
+		if e := newExercisedPart(&drives); e.More != max(more, 0) ||
+			len(e.Drives) != min(maxDrives+more, maxDrives) {
+			t.Errorf("%d drives: %d and %d more", maxDrives+more, len(e.Drives), e.More)
+		}
+		n = fewPoints + more
+		few := strings.HasSuffix(newEvalPage(testEval(n)).Scatter.Class, " few")
+		if few != (more <= 0) {
+			t.Errorf("%d points are few: %v", n, few)
+		}
 	}
 }
