@@ -540,8 +540,8 @@ func TestSparse(t *testing.T) {
 	}
 }
 
-// TestGone: a run whose folder or results are taken away under way fails, and does not write to
-// what is there in their place; a second one finds the folder usable.
+// TestGone: a run whose folder or results are taken away under way fails, also if it is interrupted
+// then, and does not write to what is there in their place; a second one finds the folder usable.
 func TestGone(t *testing.T) {
 	for what, take := range map[string]func(dir string) error{
 		"the folder":  os.RemoveAll,
@@ -553,17 +553,25 @@ func TestGone(t *testing.T) {
 		for _, at := range []int{0, 7, 9} { // of ten jobs
 			p, jobs := sweep(2, 5)
 			dir := filepath.Join(t.TempDir(), "run")
-			s := newToy(1)
-			s.stop = func(n int) {
-				if n == at {
-					if err := take(dir); err != nil {
-						t.Error(err)
+			for _, interrupted := range []bool{true, false} {
+				os.RemoveAll(dir)
+				os.RemoveAll(dir + "-moved")
+				ctx, interrupt := context.WithCancel(t.Context())
+				s := newToy(1)
+				s.stop = func(n int) {
+					if n == at {
+						if err := take(dir); err != nil {
+							t.Error(err)
+						}
+						if interrupted {
+							interrupt()
+						}
 					}
 				}
-			}
-			if _, err := emitted(t.Context(), s, p, jobs, dir); err == nil ||
-				!strings.Contains(err.Error(), "removed or replaced under way") {
-				t.Errorf("%s, before result %d: %v", what, at, err)
+				_, err := emitted(ctx, s, p, jobs, dir)
+				simtest.Refused(t, fmt.Sprintf("%s, before result %d, interrupted: %v", what, at,
+					interrupted), err, "removed or replaced under way")
+				interrupt()
 			}
 			whole, _ := emitted(t.Context(), newToy(1), p, jobs, "")
 			if what == "the results" {
