@@ -80,9 +80,12 @@ type stepped struct {
 func (p *stepped) Step(
 	_ int, running []int, commands []float64, fail func(rollout int, err error),
 ) {
-	for _, g := range p.gangs {
-		if slices.ContainsFunc(g.rollouts, (*rollout).running) {
-			g.ask()
+	asked := map[*gang]bool{}
+	for _, i := range running {
+		// Of those that had failed at a snapshot that was restored the books alone know.
+		if b, ok := p.rollouts[i].job.Policy.(*lockstep.Batch); ok && !asked[p.gangs[b]] {
+			asked[p.gangs[b]] = true
+			p.gangs[b].ask()
 		}
 	}
 	var all []*rollout

@@ -231,6 +231,74 @@ func steppedFailing(
 	holdFailing(t, engine+", in step", made, running, errs)
 }
 
+// steppedOnce is a batch controller that keeps the steps at which it is asked, and fails both of its
+// routes, one after the other.
+type steppedOnce struct{ asked *[]int }
+
+func (c steppedOnce) Update(s *lockstep.BatchStep) error {
+	*c.asked = append(*c.asked, s.Step)
+	clear(s.Steer)
+	for k := range s.Err {
+		if s.Step == 30+k {
+			s.Err[k] = errors.New("out of fuel")
+		}
+	}
+	return nil
+}
+
+func (c steppedOnce) Close() error { return nil }
+
+// TestFailedStay: whose rollouts had failed when a snapshot was taken is not asked for them again,
+// where the stepper goes back to it and where another one is put there.
+func TestFailedStay(t *testing.T) {
+	c := config(t)
+	route := policyRoutes(t, 1)[0]
+	for _, e := range Checked() {
+		t.Run(e.Name, func(t *testing.T) {
+			s := e.ForTest(t, c)
+			var asked []int
+			job := lockstep.Job{Route: route, Policy: &lockstep.Batch{
+				Name: "once", New: func([]*lockstep.Route) (lockstep.BatchController, error) {
+					return steppedOnce{&asked}, nil
+				},
+			}}
+			jobs := []lockstep.Job{job, {Route: route}, job}
+			lataccels := make([]float64, len(jobs))
+			var shot *lockstep.Snapshot
+			for range 2 {
+				p, err := s.Reset(t.Context(), jobs, lockstep.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer p.Close()
+				for shot == nil && p.Index() < 35 {
+					if err := p.Step(t.Context(), make([]float64, 3), lataccels); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if shot == nil {
+					if shot, err = p.Snapshot(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := p.Restore(t.Context(), shot); err != nil {
+					t.Fatal(err)
+				}
+				asked = nil
+				for range 3 {
+					if err := p.Step(t.Context(), make([]float64, 3), lataccels); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if asked != nil || p.Err(0) == nil || p.Err(1) != nil || p.Err(2) == nil {
+					t.Errorf("asked at steps %d, want none; %v, %v, %v", asked, p.Err(0), p.Err(1),
+						p.Err(2))
+				}
+			}
+		})
+	}
+}
+
 // TestRefusedBeside: of jobs that cannot be rolled out each has its own error, at step 0, wherever
 // it stands among others of its policy, which are rolled out as without it: of one that steers each
 // job by itself, and of one that steers them together.
