@@ -65,6 +65,8 @@ func TestWriteLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	noisy.Noise = lockstep.ExpectedNoise
+	knowing, seeded := *noisy, *noisy
+	knowing.Noise, seeded.Noise = lockstep.RouteNoise, lockstep.SeededNoise
 	declared := policytest.Declared(1)
 	wide, err := lockstep.NewSeeing(declared.Sees, declared.Layers, 0.7)
 	if err != nil {
@@ -75,6 +77,8 @@ func TestWriteLoad(t *testing.T) {
 		"a.json": lockstep.PIDFF{P: 0.3, FF: [4]float64{1, 2, 3, 4}, Leak: 1e-9},
 		"b.json": table,
 		"f.json": noisy,
+		"h.json": &knowing,
+		"i.json": &seeded,
 		"c.onnx": network(t, 5, 256, 3),
 		"d.onnx": network(t),
 		"e.onnx": policytest.Declared(1),
@@ -432,6 +436,7 @@ func TestExport(t *testing.T) {
 	}
 	for want, p := range map[string]lockstep.Native{
 		"(0.12345678901234566, -1e-09, 3)": lockstep.PID{P: fine, I: -1e-9, D: 3},
+		"(-0, 0, 1e+300)":                  lockstep.PID{P: math.Copysign(0, -1), D: 1e300},
 		"SCALE = 0.12345678901234566":      n,
 	} {
 		if source, err := policyfile.Export(p); err != nil ||

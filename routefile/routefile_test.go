@@ -237,6 +237,9 @@ func TestReadRouteErrors(t *testing.T) {
 		{"a space", strings.Replace(csvRows(120, nil), ",roll", ", roll", 1),
 			`routes/00000.csv:1:1: no column "roll"; want roll, vEgo, aEgo, ` +
 				`targetLateralAcceleration, steerCommand`},
+		{"two byte order marks", "\xef\xbb\xbf\xef\xbb\xbf" + shuffle(csvRows(120, nil)),
+			`routes/00000.csv:1:1: no column "steerCommand"; want roll, vEgo, aEgo, ` +
+				`targetLateralAcceleration, steerCommand`},
 		{"no number", set(3, 1, "fast"), `routes/00000.csv:5:5: vEgo: "fast" is not a number`},
 		{"empty field", set(3, 2, ""), "routes/00000.csv:5:10: aEgo: missing in row 3"},
 		{

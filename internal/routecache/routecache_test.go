@@ -382,7 +382,8 @@ func TestUnwritable(t *testing.T) {
 // TestUnreadable: what keeps a cache from being read is told, though a new one takes its place.
 func TestUnreadable(t *testing.T) {
 	files := folder(t, 2)
-	c := Cache{Dir: t.TempDir()}
+	c, whole := Cache{Dir: t.TempDir()}, Cache{Dir: t.TempDir()}
+	check(t, whole, files, 0, 2)
 	for want, size := range map[string]int64{
 		"is damaged and will be made again: not a route cache of this version":     1,
 		"68719476737 bytes, more than the 68719476736 that a route cache may have": 64<<30 + 1,
@@ -395,7 +396,9 @@ func TestUnreadable(t *testing.T) {
 		if err := os.Truncate(path, size); err != nil {
 			t.Skipf("no sparse files of %d bytes here: %v", size, err)
 		}
-		_, _, stats := c.Load(t.Context(), files)
+		beside := c
+		beside.Also = []string{whole.Dir} // where one is looked for that is not there
+		_, _, stats := beside.Load(t.Context(), files)
 		if text := fmt.Sprint(stats.Problem); stats.Parsed != 2 ||
 			!strings.HasPrefix(text, "route cache: ") || !strings.HasSuffix(text, want) {
 			t.Errorf("of %d bytes: %+v, want …%s", size, stats, want)

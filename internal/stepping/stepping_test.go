@@ -501,6 +501,10 @@ func TestFits(t *testing.T) {
 			func(x *lockstep.Snapshot) { x.Rollouts = x.Rollouts[:2] },
 		},
 		{
+			"it has 4 rollouts, want 3",
+			func(x *lockstep.Snapshot) { x.Rollouts = append(x.Rollouts, x.Rollouts[0]) },
+		},
+		{
 			"it is of step 19, want 20 at least",
 			func(x *lockstep.Snapshot) { x.Step = 19 },
 		},
@@ -516,6 +520,10 @@ func TestFits(t *testing.T) {
 		{
 			"rollout 0 has 103 lataccels and 104 actions, want 104 of each",
 			func(x *lockstep.Snapshot) { x.Rollouts[0].Lataccel = x.Rollouts[0].Lataccel[:103] },
+		},
+		{
+			"rollout 0 has 104 lataccels and 105 actions, want 104 of each",
+			func(x *lockstep.Snapshot) { x.Rollouts[0].Action = make([]float64, 105) },
 		},
 		{
 			"rollout 1 has 104 lataccels and 104 actions, want 105 of each",
