@@ -137,6 +137,49 @@ def test_stable_baselines_vectors(name):
     ours.close()
 
 
+def test_stable_baselines_asks_for_some():
+    """Seeds, options, attributes and ends are those of its own vector, whichever are asked for."""
+    wanted("stable_baselines3")
+    from lockstep.sb3 import VecEnv
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    name, options = "lockstep/CartPole-v1", {"numpy1": NUMPY1, "max_episode_steps": 3}
+    ours = VecEnv(name, 3, **options)
+    theirs = DummyVecEnv([lambda: gymnasium.make(name, **options)] * 3)
+
+    def seen(envs):
+        yield envs.seed(0)
+        yield envs.reset()
+        for bounds in ({"low": -0.01, "high": 0.02}, [{"low": 0.03}] * 3):
+            envs.set_options(bounds)
+            yield [envs.reset(), envs.reset()]  # of which the second has none
+        for _ in range(2):
+            yield envs.step(np.array([0, 1, 0]))
+        states = np.array(envs.get_attr("state"))
+        yield [np.array(envs.get_attr("state", which)) for which in (2, [2, 0], [1], [0, 1, 2])]
+        yield [envs.get_attr("x_threshold", which) for which in (None, 1, [2, 0])]
+        states[1, 0] = 2.5  # it ends at the step that is the last
+        if envs is ours:
+            envs.envs.states = states
+        else:
+            for env, state in zip(envs.envs, states, strict=True):
+                env.unwrapped.state = state
+        answer = envs.step(np.array([1, 0, 1]))
+        assert [info["TimeLimit.truncated"] for info in answer[3]] == [True, False, True]
+        yield answer
+
+    for a, b in zip(seen(ours), seen(theirs), strict=True):
+        assert said(a) == said(b)
+    for unlike in ([{"low": 0.01}, {"low": 0.02}, {"low": 0.01}], [{"low": 0.01}, {}, {}]):
+        ours.set_options(unlike)
+        with pytest.raises(ValueError, match=r"^options: environments have different ones"):
+            ours.reset()
+    for n in (2, 4):
+        with pytest.raises(ValueError, match="n_envs: the environments are made already"):
+            VecEnv(ours.envs, n)
+    assert VecEnv(ours.envs, 3).num_envs == VecEnv(ours.envs).num_envs == 3
+
+
 def test_stable_baselines_vectors_train():
     """PPO learns the same network, with pictures and Stable-Baselines3's own wrappers around."""
     sb3 = wanted("stable_baselines3")
