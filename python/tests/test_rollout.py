@@ -111,15 +111,16 @@ def test_shapes_and_names(sim, short_routes, tmp_path):
 
 
 def test_a_table_has_a_row_for_each_route(sim, short_routes):
-    """Also where one route is there twice, with other actions."""
-    table = np.random.default_rng(4).uniform(-2, 2, (3, 400))
-    got = sim.rollout(short_routes[[3, 3, 1]], {"table": table}, trajectory=True)
-    for i, route in enumerate([3, 3, 1]):
+    """Also where one route is there several times, with other actions."""
+    picked = [3, 3, 1, 3, 3]
+    table = np.random.default_rng(4).uniform(-2, 2, (5, 400))
+    got = sim.rollout(short_routes[picked], {"table": table}, trajectory=True)
+    for i, route in enumerate(picked):
         want = sim.rollout(short_routes[[route]], {"table": table[[i]]}, trajectory=True)
         rows = short_routes.rows[route]
         assert got.costs[0, i].tobytes() == want.costs[0, 0].tobytes()
         assert got.action[0, i, :rows].tobytes() == want.action[0, 0].tobytes()
-    names = sim.rollout(short_routes[[3, 3, 1]], {"table": table[[1, 0, 2]]}).controllers
+    names = sim.rollout(short_routes[picked], {"table": table[[1, 0, 2, 3, 4]]}).controllers
     assert names != got.controllers
 
 
