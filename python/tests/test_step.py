@@ -243,11 +243,12 @@ def test_commands_that_are_all_nan_fail_all(sim, short_routes):
 
 
 def test_bad_input_of_features(sim, short_routes):
-    with (
-        sim.reset(short_routes, step=50) as rollouts,
-        pytest.raises(ValueError, match="from step 100 on"),
-    ):
-        rollouts.features()
+    with sim.reset(short_routes, step=98) as rollouts:
+        for step in (98, 99):
+            with pytest.raises(ValueError, match=f"^step {step}: there are observations from"):
+                rollouts.features()
+            rollouts.advance(np.zeros(5))
+        assert rollouts.features().any()
     with sim.reset(short_routes) as rollouts:
         for out, kind in [
             ([0.0], TypeError),
