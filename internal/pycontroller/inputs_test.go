@@ -18,6 +18,7 @@ import (
 func TestInputs(t *testing.T) {
 	const gain, late, module, more = "0.25\n", "0.5\n", "factor = 1\n", "extra = 0\n"
 	const plain, told = "unsaid = 1\n", "__version__ = '7'\n" // of installed packages
+	elsewhere := filepath.Join(write(t, map[string]string{"far.txt": late}), "far.txt")
 	dir := write(t, map[string]string{
 		"gain.txt": gain, "late.txt": late, "unread.txt": "",
 		filepath.Join("lib", "other.py"): module,
@@ -26,13 +27,14 @@ func TestInputs(t *testing.T) {
 
 		filepath.Join("lib", "site-packages", "plain.py"): plain,
 		filepath.Join("lib", "site-packages", "told.py"):  told,
-		"c.py": `import os, sys, tempfile
+		"c.py": fmt.Sprintf("elsewhere = %q\n", elsewhere) + `import os, sys, tempfile
 from lib.other import factor
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(here, "lib", "site-packages"))
 import plain, told
 gain = float(open(os.path.join(here, "gain.txt")).read())
 open(os.path.join(here, "lib", "gain.txt")).close()
+open(elsewhere).close()
 open(os.devnull).close()
 class Controller:
     def update(self, target_lataccel, current_lataccel, state, future_plan):
@@ -72,6 +74,7 @@ class Controller:
 	}
 	c, got := made()
 	want := []string{
+		"file " + elsewhere + " " + hash(late), // by its whole path, wherever the controller is
 		"file gain.txt " + hash(gain),
 		"file " + filepath.Join("lib", "gain.txt") + " " + hash(late),
 		"module lib.other " + hash(module), "module plain " + hash(plain), "package told 7",
@@ -120,7 +123,7 @@ class Controller:
 		}
 	}
 	put("gain.txt", "0.5\n")
-	if _, got := made(); len(got) != 5 || got[0] != "file gain.txt "+hash("0.5\n") {
+	if _, got := made(); len(got) != 6 || got[1] != "file gain.txt "+hash("0.5\n") {
 		t.Errorf("edited: %q", got)
 	}
 }
