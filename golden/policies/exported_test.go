@@ -2,7 +2,9 @@ package policies_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -122,5 +124,59 @@ func sameActions(t *testing.T, routes []*lockstep.Route, results []lockstep.Resu
 	}
 	if equal < 8 {
 		t.Errorf("%d routes were compared", equal)
+	}
+}
+
+// TestExportedAlone: an exported controller is one file, which is imported by itself as well as in
+// the challenge's folder, where it is one of its controllers.
+func TestExportedAlone(t *testing.T) {
+	python, dir := want.Python.Need(t), t.TempDir()
+	files := map[string][]byte{
+		filepath.Join("controllers", "__init__.py"): []byte("class BaseController: pass\n"),
+	}
+	list := byName(t)
+	list["pid"] = lockstep.PID{P: 0.7, I: 0.11, D: -0.31}
+	for name, p := range list {
+		source, err := policyfile.Export(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name+"_alone.py"] = source
+		files[filepath.Join("controllers", name+".py")] = source
+	}
+	if err := os.Mkdir(filepath.Join(dir, "controllers"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := exec.CommandContext(t.Context(), python, "-B", "-c", `
+import collections, importlib, sys
+try:
+    import onnxruntime
+    names = sys.argv[1:]
+except ImportError:
+    names = [name for name in sys.argv[1:] if name.startswith("pid")]
+sys.path.insert(0, "")
+import controllers
+State = collections.namedtuple("State", ["roll_lataccel", "v_ego", "a_ego"])
+Plan = collections.namedtuple("Plan", ["lataccel", "roll_lataccel", "v_ego", "a_ego"])
+for name in names:
+    alone = importlib.import_module(name + "_alone").Controller
+    inside = importlib.import_module("controllers." + name).Controller
+    assert alone.__mro__[1:] == (object,), name
+    assert inside.__mro__[1] is controllers.BaseController, name
+    a, b = alone(), inside()
+    plan = Plan([0.5] * 49, [0.1] * 49, [20.0] * 49, [0.0] * 49)
+    steer = [c.update(0.4, 0.1, State(0.1, 20.0, 0.0), future_plan=plan) for _ in range(90)
+             for c in (a, b)]
+    assert steer[::2] == steer[1::2] and steer[-1] != 0, (name, steer)
+`)
+	c.Args = append(c.Args, slices.Sorted(maps.Keys(list))...)
+	c.Dir = dir
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
 	}
 }
