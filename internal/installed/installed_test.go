@@ -470,9 +470,15 @@ func TestPackages(t *testing.T) {
 		kept     int
 	}{
 		"broken numpy": {
-			map[string]string{"numpy": "raise ImportError('no library\\nat all')"},
+			map[string]string{"numpy": "raise ImportError('no library\\nat\\t  all')"},
 			map[string]string{"exp": "ImportError: no library at all",
 				"layer_norm": "ImportError: no library at all"},
+			"could not answer",
+			0,
+		},
+		"what a package needs is missing": {
+			map[string]string{"numpy": fake, "pandas": "import nowhere.at_all"},
+			map[string]string{"csv": "ModuleNotFoundError: No module named 'nowhere'"},
 			"could not answer",
 			0,
 		},
