@@ -102,6 +102,40 @@ func TestWatch(t *testing.T) {
 		"datetime": {"import datetime", "assert isinstance(datetime.datetime.now(), " +
 			"datetime.datetime)\nreturn datetime.datetime.now().year / 3000",
 			[]string{"time datetime.now"}, func(c *Conditions) { c.Clock = 2e9 }, true, ""},
+		"every clock": {"import datetime, time", `
+clocks = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
+asked = [getattr(time, name)() + getattr(time, name + "_ns")() for name in clocks]
+days = [datetime.datetime.utcnow(), datetime.datetime.today(), datetime.date.today()]
+return sum(asked) / 1e18 + sum(day.year for day in days) / 1e4`, []string{
+			"time time.time", "time time.time_ns", "time time.monotonic", "time time.monotonic_ns",
+			"time time.perf_counter", "time time.perf_counter_ns", "time time.process_time",
+			"time time.process_time_ns", "time time.thread_time", "time time.thread_time_ns",
+			"time datetime.utcnow", "time datetime.today", "time date.today",
+		}, func(c *Conditions) { c.Clock = 2e9 }, true, ""},
+		"kinds of dates": {"import datetime", `
+for kind, at in ((datetime.datetime, (2020, 1, 2)), (datetime.date, (2020, 1, 2))):
+    made = kind(*at)
+    mine = type("Mine", (type(made),), {})
+    assert isinstance(made, kind) and isinstance(mine(*at), kind) and issubclass(mine, kind)
+    assert not isinstance(3, kind) and not issubclass(int, kind)
+return 0.1`, nil, func(c *Conditions) { c.Clock = 2e9 }, false, ""},
+		"changes of files": {"", `
+d = "d%d/" % os.getpid()
+os.mkdir(d)
+os.close(os.open(d + "a", os.O_RDONLY | os.O_CREAT))
+os.truncate(d + "a", 9)
+os.chmod(d + "a", 0o600)
+os.link(d + "a", d + "b")
+os.symlink("a", d + "c")
+os.rename(d + "b", d + "e")
+for name in ("a", "c", "e"):
+    os.remove(d + name)
+os.rmdir(d)
+return 0.1`, []string{
+			"file written os.mkdir", "file written os.truncate", "file written os.chmod",
+			"file written os.link", "file written os.symlink", "file written os.rename",
+			"file written os.remove", "file written os.rmdir", "file /",
+		}, nil, false, ""},
 		"a socket": {"import socket", "try:\n    socket.create_connection(('127.0.0.1', " +
 			"9))\nexcept OSError as e:\n    return 0.1 if 'verify' in str(e) else 0.9",
 			[]string{"network socket.getaddrinfo"}, nil, false, ""},
