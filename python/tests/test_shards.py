@@ -36,8 +36,9 @@ def make(folder, data, count=5):
     return shards.plan(folder, data, GAINS, count, engine="reference", model="own")
 
 
-def test_merge(tmp_path, data, serial):
-    hashes = set()
+def test_merge(tmp_path, data, serial, monkeypatch):
+    monkeypatch.setattr(lockstep._native, "POLL_MS", 1)
+    hashes, told = set(), []
     for count in (1, 5):
         folder = tmp_path / str(count)
         plan = make(folder, data, count)
@@ -46,8 +47,12 @@ def test_merge(tmp_path, data, serial):
         assert make(folder, data, count) == plan
         assert shards.merge(folder).missing == list(range(count))
         for index in reversed(range(count)):
-            file = shards.run(folder, index)
+            file = shards.run(folder, index, progress=told.append, workers=1)
             assert shards.run(folder, index) == file
+        if count == 1:  # how many of its rollouts have ended
+            assert told == sorted(set(told))
+            assert len(told) > 2
+            assert told[-1] <= 18
         merged = shards.merge(folder)
         assert merged.result.sha256 == serial.sha256
         assert merged.result.controllers == serial.controllers
