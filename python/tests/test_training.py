@@ -195,7 +195,10 @@ def test_rollouts_that_fail(sim, network):
     good = {name: np.random.default_rng(1).uniform(0.1, 0.3, 106) for name in COLUMNS}
     bad = good | {"v_ego": np.where(np.arange(106) == 103, 1e308, good["v_ego"])}
     routes = sim.load({"a": good, "b": bad})
+    before = sim.stats
     data = sim.collect(network, routes[[0, 1, 0]], samples=2)
+    grown = {key: sim.stats[key] - before[key] for key in ("rollouts", "steps")}
+    assert grown == {"rollouts": 4, "steps": 4 * 86}  # as of whole rollouts that fail
     why = "route b, controller .*, step 103: probabilities contain NaN"
     assert list(data.errors) == [1, 4]
     assert all(re.fullmatch(why, str(error)) for error in data.errors.values())
