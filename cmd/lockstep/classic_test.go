@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -108,11 +109,15 @@ func TestRolloutEnv(t *testing.T) {
 func sameReturns(t *testing.T, env string) {
 	t.Helper()
 	type result struct {
-		Env     string
-		Engine  string
-		Steps   int
-		Reward  float64
-		Rewards []float64
+		Env      string
+		Engine   string
+		Num      int `json:"num_envs"`
+		Steps    int
+		Seconds  float64
+		Rate     float64 `json:"steps_per_second"`
+		Episodes int
+		Reward   float64
+		Rewards  []float64
 	}
 	args := []string{
 		"rollout", "--env", env, "--num-envs", "5", "--steps", "1100", "--env-seed", "3",
@@ -126,15 +131,15 @@ func sameReturns(t *testing.T, env string) {
 			err != nil {
 			t.Fatalf("%s: exit %d, %v\n%s%s", env, status, err, stdout, stderr)
 		}
-		if r.Env != env || r.Steps != 5500 || len(r.Rewards) != 5 ||
-			engine != "auto" && r.Engine != engine {
+		if r.Env != env || r.Num != 5 || r.Steps != 5500 || len(r.Rewards) != 5 ||
+			math.Abs(r.Rate*r.Seconds-5500) > 1e-6 || engine != "auto" && r.Engine != engine {
 			t.Errorf("%+v", r)
 		}
 		if first.Env == "" {
 			first = r
 		}
 		if err := simtest.Same("rewards", r.Rewards, first.Rewards); err != nil ||
-			r.Reward != first.Reward {
+			r.Reward != first.Reward || r.Episodes != first.Episodes {
 			t.Errorf(
 				"%s: %s: %v, the reference has %v: %v", env, engine, r.Reward, first.Reward, err,
 			)
@@ -142,7 +147,9 @@ func sameReturns(t *testing.T, env string) {
 	}
 	_, stdout, _ := lockstepRun(t.Context(), args...)
 	if want := env + ", reference: 5500 steps in "; !strings.HasPrefix(stdout, want) ||
-		!strings.Contains(stdout, fmt.Sprintf("rewards of %.10g, ", first.Reward)) ||
+		!strings.Contains(stdout, fmt.Sprintf(
+			" steps/s; %d episodes ended, rewards of %.10g, ", first.Episodes, first.Reward,
+		)) ||
 		strings.Count(stdout, "\n") != 1 {
 		t.Errorf("%q", stdout)
 	}

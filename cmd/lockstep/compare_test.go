@@ -963,12 +963,7 @@ func TestCompareTraces(t *testing.T) {
 		{"onnxruntime a.trace", exitUsage, "want a trace, or an engine: reference, twin"},
 		{"a.trace", exitUsage, "a.trace with one engine, or with one trace"},
 		{"a.trace full.trace reference", exitUsage, "a.trace with one engine, or with one "},
-		{"a.trace full.trace --only x", exitUsage, "--only goes with engines and goldens"},
-		{"a.trace full.trace --pid 1,0,0", exitUsage, "--pid does not go with traces"},
 		{"a.trace reference --num_segs 1", exitUsage, "--num_segs does not go with traces"},
-		{"a.trace full.trace --profile pins", exitUsage, "--profile does not go with traces"},
-		{"a.trace full.trace --model_path own", exitUsage, "--model_path does not go with traces"},
-		{"a.trace full.trace --data_path own", exitUsage, "--data_path does not go with traces"},
 		{"a.trace reference --controller zero", exitUsage, "no rollout of it is of zero"},
 		{"pid.trace reference --pid 1,0,0 --pid 1,0,1", exitUsage,
 			"no rollout of it is of pid_1_0_1"},
@@ -992,6 +987,8 @@ func TestCompareTraces(t *testing.T) {
 			)
 		}
 	}
+	refusesOthers(t, "compare", path("a.trace")+" "+path("full.trace"),
+		"inexact budget report json allow-absent env")
 	profilesFirst(t, path, header.Profile)
 	plant(t, "absent")
 	args := append(

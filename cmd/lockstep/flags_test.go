@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -272,6 +273,57 @@ func TestFlags(t *testing.T) {
 				f.check(t, line, strings.TrimSpace(words+" "+line.before), flag)
 			})
 		}
+	}
+}
+
+// refusesOthers: of a command's flags, with these words, each is refused that is none of those
+// that are heeded. It is refused for the flag, and not for what it has.
+func refusesOthers(t *testing.T, command, words, heeded string) {
+	t.Helper()
+	values := map[string]string{
+		"num_segs": "1", "workers": "1", "budget": "1", "memory": "1", "timeout": "1s",
+		"limit": "1s", "engine": "reference", "kernels": "go", "require": "gpu", "profile": "pins",
+		"num-envs": "1", "steps": "1", "env-seed": "1", "option": "a=b", "pid": "1,2,3",
+	}
+	for _, flag := range leafFlags(t, command) {
+		if slices.Contains(strings.Fields(heeded), flag.Name) {
+			continue
+		}
+		more := "--" + flag.Name
+		if !flag.IsBool() {
+			more += "=" + cmp.Or(values[flag.Name], "x")
+		}
+		args := strings.Fields(command + " " + words + " " + more)
+		status, _, said := lockstepRun(t.Context(), args...)
+		if status != exitUsage || !strings.Contains(said, "--"+flag.Name) ||
+			!strings.Contains(said, "does not go with") && !strings.Contains(said, "goes with") {
+			t.Errorf("%s %s %s: exit %d, %s", command, words, more, status, said)
+		}
+	}
+}
+
+// TestUnheeded: what would be passed over beside another flag, or beside what says itself what it
+// is of, is refused: all but a few flags.
+func TestUnheeded(t *testing.T) {
+	refusesOthers(t, "verify", "--check none", "check out model_path data_path own workers "+
+		"no-cache engine kernels timeout sandbox memory")
+	refusesOthers(t, "export", "pid --out none/x.py --unchecked", "out unchecked")
+	refusesOthers(t, "gate", "--packages", "packages base")
+	refusesOthers(t, "mutants", "--json", "json only engines out report")
+	refusesOthers(t, "compare", goldenDefault, "model_path data_path workers inexact budget only "+
+		"report json allow-absent env")
+}
+
+// TestRequired: what a gate requires is named once, however often it is asked for.
+func TestRequired(t *testing.T) {
+	for _, w := range want.All {
+		t.Setenv(w.Variable(), "")
+	}
+	t.Setenv(want.Python.Variable(), "1")
+	c := gateCommand{Require: []string{"gpu", want.Python.Name, "assets", "gpu"}}
+	all := []string{"assets", "gpu", want.Python.Name}
+	if got := c.required(); !slices.Equal(got, all) {
+		t.Errorf("%q are required, want %q", got, all)
 	}
 }
 

@@ -25,6 +25,11 @@ type gateCommand struct {
 	Limit           time.Duration `name:"limit" default:"20m" help:"How long one check may take. Default: 20m."`
 }
 
+// required are the names of what must be here, by the flags and by the environment, each once.
+func (c *gateCommand) required() []string {
+	return slices.Compact(slices.Sorted(slices.Values(append(gate.Required(), c.Require...))))
+}
+
 // gateProgram takes the place of the lockstep that the gate builds, in tests.
 var gateProgram []string
 
@@ -37,7 +42,6 @@ func (c *gateCommand) Run(env *environment) error {
 	if c.Limit <= 0 {
 		return fmt.Errorf("--limit %v: want more than 0", c.Limit)
 	}
-	require := slices.Compact(slices.Sorted(slices.Values(append(gate.Required(), c.Require...))))
 	if c.Packages {
 		for _, folder := range gate.Changed(env.ctx, root, c.Base).Packages {
 			fmt.Fprintln(env.stdout, "./"+strings.TrimPrefix(folder, "./"))
@@ -48,7 +52,7 @@ func (c *gateCommand) Run(env *environment) error {
 		return err
 	}
 	result, err := gate.Run(env.ctx, gate.Config{
-		Root: root, Base: c.Base, All: c.All, Require: require,
+		Root: root, Base: c.Base, All: c.All, Require: c.required(),
 		RequireHardware: c.RequireHardware, Tested: c.Tested, KeepGoing: c.KeepGoing,
 		Limit: c.Limit, Program: gateProgram, Out: env.stdout,
 	})

@@ -503,6 +503,7 @@ func TestPlanTold(t *testing.T) {
 		fmt.Sprintf("can expect %.1f %% of it at the most\n", way(1)),
 		fmt.Sprintf("%s: %[1]s; class: table that knows the draws\n", policies[1]),
 		fmt.Sprintf("%s: %[1]s; class: table, planned without the draws\n", policies[2]),
+		"table: " + filepath.Join(dir, "route,expected.json") + " (expected noise)\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%swant in it %s", out, want)
