@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -92,6 +93,20 @@ func TestTell(t *testing.T) {
 		"two profiles: computed with "+e.computed.String()+"; profile "+found.Profile.String(),
 	) {
 		t.Errorf("%s", &out)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	for what, change := range map[string]func(){
+		"was told already": func() { e.told = true }, "has asked no Python": func() { e.found = nil },
+		"is interrupted": func() { e.ctx = ctx },
+	} {
+		before := *e
+		change()
+		out.Reset()
+		if e.tell(); out.Len() > 0 {
+			t.Errorf("a command that %s tells %s", what, &out)
+		}
+		*e = before
 	}
 }
 

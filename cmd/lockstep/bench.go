@@ -50,6 +50,9 @@ type contestant struct {
 	rates, inside, peaks []float64 // of each measurement: routes per second, and shares
 }
 
+// differs reports whether a rollout had not the costs of the reference's.
+func (k *contestant) differs() bool { return k.Equal != k.Rollouts }
+
 // bench is one run of the command.
 type bench struct {
 	Machine machine       `json:"machine"`
@@ -142,7 +145,7 @@ func (c *benchCommand) Run(env *environment) error {
 	} else {
 		b.print(c)
 	}
-	if slices.ContainsFunc(b.Rows, func(k *contestant) bool { return k.Equal != k.Rollouts }) {
+	if slices.ContainsFunc(b.Rows, (*contestant).differs) {
 		return exitStatus(exitParity)
 	}
 	return nil
@@ -339,7 +342,7 @@ func (b *bench) print(c *benchCommand) {
 	fmt.Fprintln(t)
 	for _, k := range b.Rows {
 		verdict := fmt.Sprintf("equal, %d of %d", k.Equal, k.Rollouts)
-		if k.Equal != k.Rollouts {
+		if k.differs() {
 			verdict = fmt.Sprintf("DIFFERENT, %d of %d", k.Rollouts-k.Equal, k.Rollouts)
 		}
 		fmt.Fprintf(t, "%s\t%v\t%s", k.Name, k.Rate, verdict)

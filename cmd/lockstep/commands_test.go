@@ -322,7 +322,8 @@ func TestBenchJudged(t *testing.T) {
 		}
 		line := k.Name + out.String()[strings.Index(out.String(), "\n"+k.Name)+1+len(k.Name):]
 		line, _, _ = strings.Cut(line, "\n")
-		if k.Rollouts != 9 || k.Equal != 9-n || !strings.Contains(line, want) {
+		if k.Rollouts != 9 || k.Equal != 9-n || k.differs() != (n > 0) ||
+			!strings.Contains(line, want) {
 			t.Errorf("%s: %d of %d are equal, and it says %q, want %s", k.Name, k.Equal, k.Rollouts,
 				line, want)
 		}

@@ -948,6 +948,7 @@ func TestCompareTraces(t *testing.T) {
 		{"warm.trace reference", exitParity, "step 20, stage sample"},
 		{"expF.trace reference", exitOK, "2 of 2 rollouts equal"}, // in the trace's profile
 		{"full.trace expF.trace", exitParity, "stage logits"},
+		{"expF.trace reference --profile " + profile, exitParity, "stage logits"},
 		{"a.trace pid.trace", exitParity, "no such rollout"},
 		{"route.trace reference", exitUsage, `route "99999" is not under `},
 		{"policy.trace reference", exitUsage,

@@ -677,8 +677,12 @@ func TestShardCommands(t *testing.T) {
 		t.Errorf("merged: exit %d, %s", status, stderr)
 	}
 	merged = secondsPattern.ReplaceAllString(merged, "")
-	if rest, ok := strings.CutPrefix(merged, undisturbed); !ok ||
-		!strings.HasPrefix(rest, `{"sha256":"`) {
-		t.Errorf("merged:\n%swant:\n%s", merged, undisturbed)
+	m, err := runs.Merge(dir)
+	if want := undisturbed + `{"sha256":"` + m.SHA256 + "\"}\n"; err != nil || merged != want {
+		t.Errorf("%v, merged:\n%swant:\n%s", err, merged, want)
+	}
+	text := run(exitUsage, "shard", "merge", "--out", dir)
+	if !strings.HasSuffix(text, "\nsha256 "+m.SHA256+"\n") {
+		t.Errorf("merged:\n%swant its hash, %s", text, m.SHA256)
 	}
 }

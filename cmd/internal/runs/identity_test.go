@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -182,9 +183,11 @@ func TestInputs(t *testing.T) {
 		// how the difference begins, or how it is refused
 		differs, fails string
 	}{
-		"Model":       {func(in *Inputs) { in.Model = program }, "", program},
-		"Data":        {func(in *Inputs) { in.Data = append(in.Data, folder) }, "4 routes", ""},
-		"Limit":       {func(in *Inputs) { in.Limit = 1 }, "1 routes", ""},
+		"Model": {func(in *Inputs) { in.Model = program }, "", program},
+		"Data":  {func(in *Inputs) { in.Data = append(in.Data, folder) }, "4 routes", ""},
+		"Limit": {func(in *Inputs) { // of each folder
+			in.Limit, in.Data = 1, slices.Repeat(in.Data, 3)
+		}, "3 routes", ""},
 		"SeedPrefix":  {func(in *Inputs) { in.SeedPrefix = "b" }, `route 0 is "r0" (seed `, ""},
 		"Engine":      {func(in *Inputs) { in.Engine = "reference" }, "the engine is ref", ""},
 		"Profile":     {func(in *Inputs) { in.Profile = "none" }, "", `"none"`},
