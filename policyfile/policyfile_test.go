@@ -517,6 +517,8 @@ func TestLoadErrors(t *testing.T) {
 			"actions and no noise",
 		`{"policy": "table", "noise": "loud", "actions": {"a": [` + strings.Repeat("0,",
 			lockstep.TableSteps-1) + `0]}}`: `noise "loud": want route, seeded or expected`,
+		`{"policy": "table", "gains": [1], "actions": {"a": [1]}}`: "a table has actions by " +
+			"route, and no gains",
 		`{"policy": "zero"} {}`: "more than one policy in a file",
 	} {
 		path := filepath.Join(t.TempDir(), "policy.json")

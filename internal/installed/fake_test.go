@@ -245,8 +245,11 @@ func TestFewAnswers(t *testing.T) {
 		t.Errorf("a Python that is not there: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if cancel(); Find(ctx, none) == Find(t.Context(), none) {
-		t.Error("what was found while it was interrupted is taken for what there is")
+	cancel()
+	python := fakePython(t, strings.Join(lines, ""), "exit 0")
+	if f, again := Find(ctx, python), Find(t.Context(), python); f.whole() || !again.whole() {
+		t.Errorf("what was found while it was interrupted, %+v, is taken for what there is: %+v",
+			f, again)
 	}
 }
 

@@ -198,6 +198,15 @@ func TestRun(t *testing.T) {
 		len(inside) != 5 {
 		t.Errorf("the archive holds %v", inside)
 	}
+	program, err := z.Open("lockstep_1.2.3_windows_amd64/lockstep.exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(program)
+	commit, none := head(".")
+	if err := errors.Join(err, none); err != nil || !bytes.Contains(text, []byte(commit)) {
+		t.Errorf("the program is not of commit %s: %v", commit, err)
+	}
 	if err := run("1.2.3", "", nil); err != nil {
 		t.Errorf("it can be released: %v", err)
 	}
@@ -260,7 +269,10 @@ func TestModules(t *testing.T) {
 	}
 	var doc struct {
 		Format     string `json:"bomFormat"`
-		Components []struct{ Name, PURL string }
+		Components []struct {
+			Name, PURL string
+			Ref        string `json:"bom-ref"`
+		}
 	}
 	if err := json.Unmarshal(sbom("1.2.3", "0123", modules), &doc); err != nil ||
 		doc.Format != "CycloneDX" || len(doc.Components) != len(modules) {
@@ -270,8 +282,14 @@ func TestModules(t *testing.T) {
 		if !bytes.Contains(text, []byte("==== "+m.Path+" "+m.Version+": ")) {
 			t.Errorf("no licence of %s", m.Path)
 		}
-		if want := "pkg:golang/" + m.Path + "@" + m.Version; doc.Components[i].PURL != want {
-			t.Errorf("%q, want %q", doc.Components[i].PURL, want)
+		if want := "pkg:golang/" + m.Path + "@" + m.Version; doc.Components[i].PURL != want ||
+			doc.Components[i].Ref != want {
+			t.Errorf("%+v, want %q", doc.Components[i], want)
+		}
+	}
+	for _, file := range []string{"LICENSE", "PATENTS"} { // all that there are
+		if !bytes.Contains(text, []byte("==== golang.org/x/sys v0: "+file+"\n")) {
+			t.Errorf("of golang.org/x/sys there is no %s", file)
 		}
 	}
 	if _, err := folderOf(module{"example.com/none", "v1"}); err == nil {

@@ -96,6 +96,10 @@ func TestLoad(t *testing.T) {
 	check(t, Cache{Dir: c.Dir, Workers: 1}, files, 20, 0)
 	check(t, Cache{}, files, 0, 20)
 
+	two := append(files[:3:3], folder(t, 4)...) // each with its cache
+	check(t, c, two, 3, 4)
+	check(t, c, two, 7, 0)
+
 	// What else a route depends on has a cache of its own.
 	for _, prefix := range []string{"other", "a/data", "b/data", "a/b/data", "./data", "data/a"} {
 		check(t, Cache{Dir: c.Dir, Loader: routefile.Loader{SeedPrefix: prefix}}, files, 0, 20)
