@@ -326,6 +326,15 @@ func TestFetchRevision(t *testing.T) {
 	_, _, err = fetchRevision(t, out, "main", http.NotFoundHandler(), nil)
 	simtest.Refused(t, "another revision in the place of one", err,
 		"of revision c0ffee, not main: name another folder with --out")
+	if err := os.Rename(routes+".json", routes+".kept"); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = fetchRevision(t, out, "c0ffee", http.NotFoundHandler(), nil)
+	simtest.Refused(t, "a revision in the place of nobody knows which", err,
+		"of revision unknown, not c0ffee: name another folder with --out")
+	if err := os.Rename(routes+".kept", routes+".json"); err != nil {
+		t.Fatal(err)
+	}
 
 	fetchedAgain(t, h, out, routes)
 
