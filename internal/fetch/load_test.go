@@ -38,9 +38,11 @@ func TestLoad(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			asked := "none"
+			asked, said := "none", Revision{"c0ffee", sum(data)}
 			s, at := server(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				asked = r.Header.Get("Range")
+				w.Header().Set("X-Repo-Commit", said.Revision)
+				w.Header().Set("X-Linked-Etag", said.SHA256)
 				switch mode {
 				case "ranges":
 					serve(data).ServeHTTP(w, r)
@@ -59,7 +61,7 @@ func TestLoad(t *testing.T) {
 				}
 				done, total = d, n
 			}
-			_, err := s.Load(t.Context(), at, to)
+			of, err := s.Load(t.Context(), at, to)
 			wantRange, wantDone, wantTotal := "", int64(len(data)), int64(len(data))
 			if have > 0 {
 				wantRange = fmt.Sprintf("bytes=%d-", have)
@@ -71,7 +73,7 @@ func TestLoad(t *testing.T) {
 				wantDone, wantTotal = -9, -9
 			}
 			what := fmt.Sprintf("%s, with %d of %d bytes here", mode, have, len(data))
-			if err != nil || asked != wantRange || done != wantDone || total != wantTotal {
+			if err != nil || of != said || asked != wantRange || done != wantDone || total != wantTotal {
 				t.Errorf("%s: %v, asked for %q, told %d of %d; want %q, %d of %d", what, err, asked,
 					done, total, wantRange, wantDone, wantTotal)
 			}
