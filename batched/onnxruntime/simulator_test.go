@@ -240,11 +240,19 @@ func TestModels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	lone := onnx.Patch{
+		Outputs: []onnx.Value{{Name: "output", Type: onnx.Float, Dims: []int64{1, 20, 1024}}},
+	}
+	single, err := lone.Apply(data)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name string
 		data []byte
 		want string
 	}{
+		{"one sequence", single, "output output: element type 1 and shape [1 20 1024]"},
 		{"another output", narrowed, "output output: element type 1 and shape [-1 1 1024]"},
 		{"empty", nil, "no graph"},
 		{"text", []byte("tinyphysics\n"), "not an ONNX model"},

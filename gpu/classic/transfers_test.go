@@ -262,6 +262,8 @@ func runOnDevice(t *testing.T, engine OnDevice, task classic.Task) {
 		second(recorded.RunOnDevice(t.Context(), random, 0, 0, nil)),
 		second(recorded.RunOnDevice(t.Context(), random, 0, 1, []string{"looks"})),
 		second(recorded.RunOnDevice(t.Context(), random, 0, 1, []string{"rewards", "rewards"})),
+		second(recorded.RunOnDevice(t.Context(), random, 0, 1, []string{"states", "rewards",
+			"states"})),
 	} {
 		if bad == nil {
 			t.Error("what cannot be is done")
