@@ -231,7 +231,7 @@ func steppedFailing(
 	holdFailing(t, engine+", in step", made, running, errs)
 }
 
-// steppedOnce is a batch controller that keeps the steps at which it is asked, and fails both of its
+// steppedOnce is a batch controller that keeps the steps at which it is asked, and fails its
 // routes, one after the other.
 type steppedOnce struct{ asked *[]int }
 
