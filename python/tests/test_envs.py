@@ -517,6 +517,8 @@ def test_road():
     right, ahead = _drawing.bend(np.zeros(600), v_ego)
     assert (right == 0).all()
     assert ahead[-1] == pytest.approx(1200)
+    for lataccel in (0.0, 2.0):  # it stands still
+        assert not np.any(_drawing.bend(np.full(50, lataccel), np.zeros(50)))
 
 
 def test_what_is_drawn(short_routes):

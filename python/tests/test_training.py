@@ -306,9 +306,13 @@ def test_bad_input(sim, short_routes, network, tmp_path):
         sim.collect([network, network], short_routes)
     none = sim.collect(network, short_routes[:0])
     assert (len(none), none.reward.shape, none.errors) == (0, (0, 400), {})
-    for places, kind in [([0.5], TypeError), ([[0]], ValueError), ([-1], ValueError)]:
+    data = sim.collect(network, short_routes)
+    for places, kind in [
+        *(([x], TypeError) for x in (0.5, True, None, "0", 1j)),
+        *((x, ValueError) for x in ([[0]], [-1], 0)),
+    ]:
         with pytest.raises(kind, match="place"):
-            sim.collect(network, short_routes).observe(places)
+            data.observe(places)
     with sim.reset(short_routes) as rollouts:
         snapshot = rollouts.snapshot()
         for noise in (3, None):
