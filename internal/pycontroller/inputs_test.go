@@ -25,13 +25,15 @@ func TestInputs(t *testing.T) {
 		filepath.Join("lib", "more.py"):  more,
 		filepath.Join("lib", "gain.txt"): late, // two of one name
 
-		filepath.Join("lib", "site-packages", "plain.py"): plain,
-		filepath.Join("lib", "site-packages", "told.py"):  told,
+		filepath.Join("lib", "site-packages", "plain.py"):                    plain,
+		filepath.Join("lib", "site-packages", "told", "__init__.py"):         told,
+		filepath.Join("lib", "site-packages", "told", "deep", "__init__.py"): "",
+		filepath.Join("lib", "site-packages", "told", "deep", "more.py"):     "",
 		"c.py": fmt.Sprintf("elsewhere = %q\n", elsewhere) + `import os, sys, tempfile
 from lib.other import factor
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(here, "lib", "site-packages"))
-import plain, told
+import plain, told.deep.more
 gain = float(open(os.path.join(here, "gain.txt")).read())
 open(os.path.join(here, "lib", "gain.txt")).close()
 open(elsewhere).close()
@@ -67,7 +69,7 @@ class Controller:
 		}
 		return c, slices.DeleteFunc(slices.Clone(list), func(line string) bool {
 			return !slices.ContainsFunc(
-				[]string{"file ", "module lib.", "module plain ", "package told "},
+				[]string{"file ", "module lib.", "module plain ", "package told", "module told"},
 				func(prefix string) bool { return strings.HasPrefix(line, prefix) },
 			)
 		})
