@@ -65,13 +65,16 @@ def test_tune_by_workers(tmp_path):
     assert found[1:] == found[:1] * 2
 
 
-def test_plan(sim, short_routes):
+def test_plan(sim, short_routes, monkeypatch):
+    monkeypatch.setattr(lockstep._native, "POLL_MS", 1)
     routes, told = short_routes[:2], []
     actions = lockstep.plan(
         routes, rounds=1, window=8, horizon=12, progress=lambda *done: told.append(done)
     )
     assert actions.shape == (2, 400)
     assert told[-1][0] == told[-1][1]
+    assert len(told) > 1
+    assert {of for _, of in told} == {told[-1][1]}
     planned, pid = (sim.rollout(routes, c).mean[0, 2] for c in ({"table": actions}, "pid"))
     assert planned < pid
     for wrong, message in [

@@ -322,7 +322,12 @@ def test_gradients_are_differences_of_single_forks(sim, short_routes):
             assert slope[i] == (lataccel(i, high) - lataccel(i, low)) / (high - low)
         assert (slope != 0).any()
         for wrong, nudge, why in [
-            (actions[1:], 0.1, "want"),
+            *(
+                (x, 0.1, rf"^actions: shape {of} of .*, want \({n},\) of float64$")
+                for x, of in [(actions[1:], ".4,."), (actions[None], ".1, 5."), (0.1, "..")]
+            ),
+            (actions.astype(complex), 0.1, "^actions: shape .* of complex128, want"),
+            (actions.astype(str), 0.1, "^actions: shape .* of <U.*, want"),
             (actions + 9, 0.1, r"actions\[0\]"),
             (actions + 9 * (np.arange(n) == n - 2), 0.1, rf"^actions\[{n - 2}\]: nudged by 0.1"),
             (actions, 0.0, "nudge=0"),
@@ -370,7 +375,8 @@ def test_the_jacobian_is_a_difference_of_single_forks(sim, short_routes):
             want = (again if name == "lataccel" else by[""])[array]
             assert mixed[array].tobytes() == want.tobytes(), array
         for wrong, nudge, why in [
-            (actions[1:], 0.1, "shape"),
+            *((x, 0.1, "^actions: shape") for x in (actions[1:], actions[None], 0.1)),
+            (actions.astype(complex), 0.1, "^actions: shape .* of complex128, want"),
             (actions + 9, 0.1, "command 0 is 8.1"),
             (actions, 0.0, "want numbers above 0"),
             (actions, {"speed": 1.0}, "want some of action, roll, v, a, lataccel"),
