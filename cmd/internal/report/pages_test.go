@@ -200,6 +200,25 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// TestGateRequires: a gate's page names what was required, if anything was, and nothing else.
+func TestGateRequires(t *testing.T) {
+	for want, r := range map[string]verdict.GateResult{
+		"":                 {},
+		"hardware":         {RequireHardware: true},
+		"assets, gpu":      {Require: []string{"assets", "gpu"}},
+		"assets, hardware": {Require: []string{"assets"}, RequireHardware: true},
+	} {
+		p := written(t, func(path string) error { return WriteGate(path, &r, Origin{}) })
+		said := ""
+		if _, after, ok := strings.Cut(string(p.bytes), "<dt>required</dt><dd>"); ok {
+			said, _, _ = strings.Cut(after, "<")
+		}
+		if said != want {
+			t.Errorf("%q is required, want %q", said, want)
+		}
+	}
+}
+
 // TestMost: of a list that is too long for a page it is said how long it is, or how much is left
 // out, and of one that fits nothing.
 func TestMost(t *testing.T) {
