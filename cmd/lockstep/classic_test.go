@@ -638,12 +638,6 @@ func TestBenchEnv(t *testing.T) {
 		!regexp.MustCompile(`"steps":1,.*no such file`).MatchString(stdout) {
 		t.Errorf("exit %d, %s", status, stdout)
 	}
-	line = slices.DeleteFunc(line, func(word string) bool { return word == "--json" })
-	if status, stdout, _ = lockstepRun(t.Context(), append(line, python, "--steps", "1")...,
-	); status != exitOK || !strings.Contains(stdout, "  equal, 64 steps of 8\n") {
-		t.Errorf("exit %d, %s", status, stdout)
-	}
-	line = append(line[:len(line)-1:len(line)-1], "--json", "--python")
 	for args, want := range map[string]string{
 		"--env Acrobot-v1 --jobs 3":  "--jobs does not go with --env",
 		"--env Acrobot-v1 --steps 0": "--steps 0: want 1 or more",
@@ -667,6 +661,15 @@ func TestBenchEnv(t *testing.T) {
 		append(line, python)...); status != exitParity ||
 		!strings.Contains(stdout, `"equal_to_reference":false`) {
 		t.Errorf("an engine that is another: exit %d, %s", status, stdout)
+	}
+}
+
+// TestBenchEnvTold: the table says of how many steps of how many environments engines are equal.
+func TestBenchEnvTold(t *testing.T) {
+	status, stdout, _ := lockstepRun(t.Context(), "bench", "--env", "Acrobot-v1", "--num-envs", "8",
+		"--steps", "1", "--repetitions", "1", "--python", "none")
+	if status != exitOK || !strings.Contains(stdout, "  equal, 64 steps of 8\n") {
+		t.Errorf("exit %d, %s", status, stdout)
 	}
 }
 

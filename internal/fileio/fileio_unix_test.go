@@ -143,6 +143,20 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// TestWriteModes: a file that is replaced keeps its mode, whatever the umask takes from new ones.
+func TestWriteModes(t *testing.T) {
+	dir := t.TempDir()
+	defer syscall.Umask(syscall.Umask(0o077))
+	for _, mode := range []fs.FileMode{0o666, 0o640, 0o400} {
+		path := filepath.Join(dir, mode.String())
+		kept := errors.Join(os.WriteFile(path, nil, 0o600), os.Chmod(path, mode),
+			fileio.Write(path, text("new")))
+		if info, err := os.Stat(path); kept != nil || err != nil || info.Mode() != mode {
+			t.Errorf("a file of mode %v: %v, %v, %v", mode, info.Mode(), kept, err)
+		}
+	}
+}
+
 // TestWriteKeeps holds a replaced file's mode, the umask and symbolic links to be
 // kept, and devices to be written to.
 func TestWriteKeeps(t *testing.T) {
@@ -169,14 +183,6 @@ func TestWriteKeeps(t *testing.T) {
 
 	old := syscall.Umask(0o077)
 	err := fileio.Write(filepath.Join(dir, "private"), text("x"))
-	for _, mode := range []fs.FileMode{0o666, 0o640, 0o400} {
-		path := filepath.Join(dir, mode.String())
-		kept := errors.Join(os.WriteFile(path, nil, 0o600), os.Chmod(path, mode),
-			fileio.Write(path, text("new")))
-		if info, err := os.Stat(path); kept != nil || err != nil || info.Mode() != mode {
-			t.Errorf("a file of mode %v: %v, %v, %v", mode, info.Mode(), kept, err)
-		}
-	}
 	syscall.Umask(old)
 	if info, e := os.Stat(filepath.Join(dir, "private")); err != nil || e != nil ||
 		info.Mode().Perm() != 0o600 {

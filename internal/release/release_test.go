@@ -198,15 +198,7 @@ func TestRun(t *testing.T) {
 		len(inside) != 5 {
 		t.Errorf("the archive holds %v", inside)
 	}
-	program, err := z.Open("lockstep_1.2.3_windows_amd64/lockstep.exe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(program)
-	commit, none := head(".")
-	if err := errors.Join(err, none); err != nil || !bytes.Contains(text, []byte(commit)) {
-		t.Errorf("the program is not of commit %s: %v", commit, err)
-	}
+	ofHead(t, z)
 	if err := run("1.2.3", "", nil); err != nil {
 		t.Errorf("it can be released: %v", err)
 	}
@@ -227,6 +219,20 @@ func TestRun(t *testing.T) {
 	}
 	if err := run("1.2.3", "", nil); err == nil || !strings.Contains(err.Error(), "not committed") {
 		t.Errorf("what is not committed: %v", err)
+	}
+}
+
+// ofHead: the program of a release says of which commit it is.
+func ofHead(t *testing.T, z *zip.ReadCloser) {
+	t.Helper()
+	program, err := z.Open("lockstep_1.2.3_windows_amd64/lockstep.exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(program)
+	commit, none := head(".")
+	if err := errors.Join(err, none); err != nil || !bytes.Contains(text, []byte(commit)) {
+		t.Errorf("the program is not of commit %s: %v", commit, err)
 	}
 }
 
