@@ -133,7 +133,8 @@ func TestTargets(t *testing.T) {
 	targets := map[string]bool{}
 	makefile := string(read(t, "../Makefile"))
 	var phony []string
-	for _, m := range regexp.MustCompile(`(?m)^\.PHONY: (.*)$`).FindAllStringSubmatch(makefile, -1) {
+	names := regexp.MustCompile(`(?m)^\.PHONY: (.*)$`)
+	for _, m := range names.FindAllStringSubmatch(makefile, -1) {
 		phony = append(phony, strings.Fields(m[1])...)
 	}
 	for _, m := range regexp.MustCompile(`(?m)^([a-z0-9-]+):`).FindAllStringSubmatch(makefile, -1) {

@@ -496,8 +496,8 @@ func TestGrid(t *testing.T) {
 func TestLoadErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		``: "line 1: not a policy",
-		"{\n\"policy\": \"pid\",\n\"gains\": [1,\n x]\n}\n": "line 4: not a policy: invalid character",
-		"{\n\"policy\": \"pid\n\"}\n":                       "line 2: not a policy: invalid character",
+		"{\n\"policy\": \"pid\",\n\"gains\": [1,\n x]\n}\n": "line 4: not a policy: invalid",
+		"{\n\"policy\": \"pid\n\"}\n":                       "line 2: not a policy: invalid",
 		"{\n\"policy\": 3,\n\"gains\": [1]\n}\n":            "line 2: not a policy: json: cannot",
 		"{\n\"policy\": \"pid\",\n\"gains\": [\n\n":         "line 3: not a policy: unexpected EOF",
 		`{"policy": "pid", "gains": [1, 2, "x"]}`:           "not a policy: gains[2] is no finite",

@@ -97,8 +97,9 @@ func TestTell(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
 	for what, change := range map[string]func(){
-		"was told already": func() { e.told = true }, "has asked no Python": func() { e.found = nil },
-		"is interrupted": func() { e.ctx = ctx },
+		"was told already":    func() { e.told = true },
+		"has asked no Python": func() { e.found = nil },
+		"is interrupted":      func() { e.ctx = ctx },
 	} {
 		before := *e
 		change()

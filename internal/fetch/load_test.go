@@ -73,7 +73,8 @@ func TestLoad(t *testing.T) {
 				wantDone, wantTotal = -9, -9
 			}
 			what := fmt.Sprintf("%s, with %d of %d bytes here", mode, have, len(data))
-			if err != nil || of != said || asked != wantRange || done != wantDone || total != wantTotal {
+			if err != nil || of != said || asked != wantRange || done != wantDone ||
+				total != wantTotal {
 				t.Errorf("%s: %v, asked for %q, told %d of %d; want %q, %d of %d", what, err, asked,
 					done, total, wantRange, wantDone, wantTotal)
 			}

@@ -160,8 +160,8 @@ func project(t *testing.T) (dir string) {
 }
 
 // TestRun: a release is an archive for each platform, what they are made of, and all checksums,
-// those of what lay there before too, but of no folder and no link; without a folder it is only said
-// whether there can be one.
+// those of what lay there before too, but of no folder and no link; without a folder it is only
+// said whether there can be one.
 func TestRun(t *testing.T) {
 	t.Chdir(project(t))
 	out := filepath.Join(t.TempDir(), "dist")

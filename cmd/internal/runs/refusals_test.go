@@ -564,7 +564,8 @@ func (k *keptFolder) remembers(t *testing.T) {
 		t.Errorf("%d routes of %d are kept, %v", len(kept), n, err)
 	}
 	// Of a step that chooses for some routes at a time, the last one alone is there.
-	if _, err = j.Chosen(2*n-1, 1, func() ([][]float64, error) { return mine[:1], nil }); err == nil {
+	one := func() ([][]float64, error) { return mine[:1], nil }
+	if _, err = j.Chosen(2*n-1, 1, one); err == nil {
 		_, err = j.Chosen(2*n-2, 2, func() ([][]float64, error) { return mine[1:3], nil })
 	}
 	simtest.Refused(t, "another choice for the last of two routes", err,
