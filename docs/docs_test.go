@@ -155,3 +155,41 @@ func TestTargets(t *testing.T) {
 		t.Errorf("%d targets were found", found)
 	}
 }
+
+// TestDocumented: each command that a page names is there, and has the flags that stand behind it.
+func TestDocumented(t *testing.T) {
+	folder, helps := scratch(t), map[string]string{}
+	help := func(name string) string {
+		if _, known := helps[name]; !known {
+			command := "lockstep " + name + " --help"
+			helps[name], _ = execute(t, command, folder, "sh", "-c", command)
+		}
+		return helps[name]
+	}
+	code := regexp.MustCompile("`([^`\n]+)`|(?m:^ *(lockstep .*)$)")
+	called := regexp.MustCompile(`\blockstep ([a-z]+)( [a-z]+)?([^#|&;>]*)`)
+	flag := regexp.MustCompile(` (--[a-z][a-z0-9_-]*)`)
+	found := 0
+	files(t, func(path, text string) {
+		if filepath.Base(path) == "CHANGELOG.md" { // which tells of what was before
+			return
+		}
+		for _, m := range code.FindAllStringSubmatch(text, -1) {
+			for _, call := range called.FindAllStringSubmatch(m[1]+m[2], -1) {
+				name := call[1]
+				if call[2] != "" && strings.Contains(help(name), "\n  "+name+call[2]+" ") {
+					name += call[2]
+				}
+				for _, f := range flag.FindAllStringSubmatch(call[3], -1) {
+					found++
+					if !regexp.MustCompile(f[1] + `[^a-z0-9_-]`).MatchString(help(name)) {
+						t.Errorf("%s: lockstep %s has no flag %s", path, name, f[1])
+					}
+				}
+			}
+		}
+	}, ".md")
+	if found < 50 {
+		t.Errorf("%d flags were found", found)
+	}
+}
