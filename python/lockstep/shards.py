@@ -32,7 +32,7 @@ from lockstep import _native
 from lockstep._progress import Progress, told
 from lockstep.controllers import Controllers, specify
 from lockstep.errors import SimulationError
-from lockstep.simulator import Result, check_limit, check_paths, count_workers
+from lockstep.simulator import Result, check_limit, check_model, check_paths, count_workers
 
 __all__ = ["Merged", "Plan", "merge", "plan", "run"]
 
@@ -142,7 +142,7 @@ def plan(
         data=check_paths("data", data),
         controllers=[_name(spec) for spec in specify(controllers, 0)],
         engine=engine,
-        model=os.fspath(model or ""),
+        model=check_model(model),
         profile=profile,
         limit=check_limit(limit),
         seed_prefix=seed_prefix,
@@ -204,7 +204,7 @@ def run(
         progress=told(progress),
         out=os.fspath(folder),
         index=index,
-        model=os.fspath(model or ""),
+        model=check_model(model),
         data=elsewhere(data),
         workers=count_workers(workers),
         python=_native.interpreter(),

@@ -324,6 +324,13 @@ def check_paths(
     return names
 
 
+def check_model(model: str | os.PathLike[str] | None) -> str:
+    """The name of a network's file, for the library: empty for that of the challenge."""
+    if model is not None and not os.fspath(model):
+        raise ValueError('model: an empty name: want a file, "own", or None')
+    return "" if model is None else os.fspath(model)
+
+
 def check_limit(limit: int | None) -> int:
     """How many routes of a folder are taken at most, for the library: -1 for all."""
     if limit is None:
@@ -391,13 +398,11 @@ class Simulator(_native.Uncopied):
         self.workers = count_workers(workers)
         if operator.index(stream) < 0:
             raise ValueError(f"stream={stream}: want a CUDA stream's number")
-        if model is not None and not os.fspath(model):
-            raise ValueError('model: an empty name: want a file, "own", or None')
         answer = _native.long_call(
             "open",
             0,
             engine=_native.text("engine", engine),
-            model="" if model is None else os.fspath(model),
+            model=check_model(model),
             profile=_native.text("profile", profile),
             python=_native.interpreter(),
             workers=self.workers,

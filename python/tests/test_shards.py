@@ -138,6 +138,10 @@ def test_gains_as_arrays(tmp_path, data, serial):
             shards.plan(tmp_path / "none", data, wrong)
     with pytest.raises(TypeError, match="save the network"):
         shards.plan(tmp_path / "none", data, lockstep.Network([np.zeros((2, 256))], [np.zeros(2)]))
+    with pytest.raises(ValueError, match="model: an empty name"):
+        shards.plan(tmp_path / "none", data, model="")
+    with pytest.raises(ValueError, match="model: an empty name"):
+        shards.run(tmp_path, 0, model="")
 
 
 def test_bad_input(tmp_path, data, serial):
