@@ -52,8 +52,8 @@ func TestBars(t *testing.T) {
 	for i := range 5 {
 		shortRoute(t, filepath.Join(routes, fmt.Sprintf("%d.csv", i)), 102, nil)
 	}
-	if status, _, stderr := lockstepRun(t.Context(), "shard", "plan", "--own", "--data_path", routes,
-		"--engine", "reference", "--shards", "3", "--out", plan); status != exitOK {
+	if status, _, stderr := lockstepRun(t.Context(), "shard", "plan", "--own", "--data_path",
+		routes, "--engine", "reference", "--shards", "3", "--out", plan); status != exitOK {
 		t.Fatal(stderr)
 	}
 	for _, c := range []struct {

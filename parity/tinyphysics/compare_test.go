@@ -102,11 +102,16 @@ func TestLacking(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	f.Rollouts[0].Inputs = map[string]string{"row": "140"}
-	r = compare(t, parity.Traced(f), Live(a), jobs, parity.CompareOptions{})
-	if want := `stage route: want inputs of the names a_ego, `; r.First == nil ||
-		!strings.Contains(r.First.Error(), want) ||
-		!strings.Contains(r.First.Error(), `got one named "row"`) {
-		t.Errorf("%v, want %s", r.Err(), want)
+	for side, c := range map[string][2]parity.Side{
+		"want": {parity.Traced(f), Live(a)}, "got": {Live(a), parity.Traced(f)},
+		"both": {parity.Traced(f), parity.Traced(f)},
+	} {
+		r = compare(t, c[0], c[1], jobs, parity.CompareOptions{})
+		if want := `stage route: want inputs of the names a_ego, `; r.First == nil ||
+			!strings.Contains(r.First.Error(), want) ||
+			!strings.Contains(r.First.Error(), `got one named "row"`) {
+			t.Errorf("%s: %v, want %s", side, r.Err(), want)
+		}
 	}
 }
 

@@ -122,7 +122,8 @@ func TestNoNumber(t *testing.T) {
 // TestCostsText: a cost may be larger than any number of 32 bits.
 func TestCostsText(t *testing.T) {
 	got := narrow(costsText("mean ", lockstep.Costs{Lataccel: 1e40, Jerk: 2e-60, Total: 3e50}))
-	if want := "mean lataccel_cost: 1e+40, mean jerk_cost: 2e-60, mean total_cost: 3e+50"; got != want {
+	want := "mean lataccel_cost: 1e+40, mean jerk_cost: 2e-60, mean total_cost: 3e+50"
+	if got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
