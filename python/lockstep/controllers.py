@@ -18,6 +18,7 @@ sequence of these              one after the other, without callables
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -178,16 +179,17 @@ def _rows(array: FloatArray, width: int) -> FloatArray:
 
 
 def distinct(names: list[str], specs: list[dict[str, Any]]) -> list[str]:
-    """Make names unique: where two are equal, a file gets its path, any other its place."""
+    """Make names unique: where two are equal, a file gets its path, any other a number."""
     full = [
         spec.get("file", name) if names.count(name) > 1 else name
         for name, spec in zip(names, specs, strict=True)
     ]
-    seen: dict[str, int] = {}
+    taken: set[str] = set()
     for i, name in enumerate(full):
-        seen[name] = seen.get(name, 0) + 1
-        if seen[name] > 1:
-            full[i] = f"{name} ({seen[name]})"
+        numbered = (f"{name} ({n})" for n in itertools.count(2))
+        if name in taken:
+            full[i] = next(other for other in numbered if other not in taken.union(full))
+        taken.add(full[i])
     return full
 
 

@@ -437,8 +437,11 @@ def test_names_are_distinct():
         ("a b a", ["a", "b", "a (2)"]),
         ("a a b b a", ["a", "a (2)", "b", "b (2)", "a (3)"]),
         ("c a b", ["c", "a", "b"]),
+        ("a a a_(2)", ["a", "a (3)", "a (2)"]),  # as a file may be called
+        ("a_(2) a a a a_(3)", ["a (2)", "a", "a (4)", "a (5)", "a (3)"]),
     ]:
-        assert distinct(names.split(), [{}] * len(names.split())) == want
+        given = [name.replace("_", " ") for name in names.split()]
+        assert distinct(given, [{}] * len(given)) == want
 
 
 def test_no_routes(sim, short_routes):
