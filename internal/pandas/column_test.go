@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode"
 
 	"pgregory.net/rapid"
 
@@ -111,6 +112,27 @@ func TestParseFloatEdges(t *testing.T) {
 				if got, ok := ParseFloat(text, rounding); ok {
 					t.Errorf("ParseFloat(%q) = %v, want no number", text, got)
 				}
+			}
+		}
+	}
+}
+
+// TestParseFloatBlanks: of all that Go or Python calls white, C's six are dropped at both ends, as
+// pandas does, and nothing else is.
+func TestParseFloatBlanks(t *testing.T) {
+	for r := range rune(0x10000) {
+		blank := strings.ContainsRune(" \t\n\v\f\r", r)
+		if python := '\x1c' <= r && r <= '\x1f'; !unicode.IsSpace(r) && !python && r != '\ufeff' {
+			continue
+		}
+		for _, text := range []string{string(r) + "5", "5" + string(r)} {
+			for _, rounding := range []Rounding{TwicePerDigit, Correct} {
+				if _, ok := ParseFloat(text, rounding); ok != blank {
+					t.Errorf("ParseFloat(%q) is a number: %v, want %v", text, ok, blank)
+				}
+			}
+			if _, ok := parseInt(text); ok != blank {
+				t.Errorf("parseInt(%q) is a number: %v, want %v", text, ok, blank)
 			}
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // watched steers two short routes under conditions, and returns the answers, what was
@@ -251,5 +253,58 @@ func TestWatchNothing(t *testing.T) {
 	}
 	if want := fmt.Sprint(all...); steer != want || len(touched) > 0 || failed != "" {
 		t.Errorf("%q, %s\n%s\n%s", touched, failed, steer, want)
+	}
+}
+
+// TestWatchEach: each event by which Python tells of what may be kept from a controller is told, by
+// its kind, and refused or let through.
+func TestWatchEach(t *testing.T) {
+	refused := map[string]string{
+		"network": "socket.connect socket.bind socket.sendto socket.sendmsg socket.getaddrinfo " +
+			"socket.getnameinfo socket.gethostbyname socket.gethostbyaddr",
+		"process": "os.system os.exec os.fork os.forkpty os.posix_spawn os.spawn " +
+			"subprocess.Popen pty.spawn",
+	}
+	let := map[string]string{
+		"network": "socket.__new__ urllib.Request",
+		"file written": "os.remove os.rename os.mkdir os.rmdir os.link os.symlink os.truncate " +
+			"os.chmod",
+		"objects":     "gc.get_objects gc.get_referrers gc.get_referents sys._current_frames",
+		"native code": "ctypes.dlopen",
+	}
+	var events, through, want []string
+	for _, kinds := range []map[string]string{refused, let} {
+		for kind, names := range kinds {
+			for _, event := range strings.Fields(names) {
+				events = append(events, event)
+				told := kind + " " + event
+				if kind == "file written" {
+					told += " x"
+				}
+				want = append(want, told)
+			}
+		}
+	}
+	for _, names := range let {
+		through = append(through, strings.Fields(names)...)
+	}
+	slices.Sort(events)
+	slices.Sort(through)
+	slices.Sort(want)
+	text := hostile("import sys", fmt.Sprintf(`through = []
+for event in %q.split():
+    try:
+        sys.audit(event, "x")
+        through.append(event)
+    except (PermissionError, ConnectionRefusedError):
+        pass
+raise ValueError(" ".join(through))`, strings.Join(events, " ")))
+	_, touched, failed := watched(t, text, base)
+	slices.Sort(touched)
+	if d := cmp.Diff(want, touched); d != "" {
+		t.Errorf("told: %s", d)
+	}
+	if want := "ValueError: " + strings.Join(through, " "); !strings.HasPrefix(failed, want) {
+		t.Errorf("let through: %q, want %q", failed, want)
 	}
 }
