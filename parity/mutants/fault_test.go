@@ -42,6 +42,9 @@ func TestFaults(t *testing.T) {
 				t.Errorf("fault %s does not change %s (%v)", f.Name, file, err)
 			}
 		}
+		if f.Test != "" && !hasTests(t, root, f.Test) {
+			t.Errorf("fault %s: its tests are nowhere: %s", f.Name, f.Test)
+		}
 		if !strings.HasSuffix(f.Title, ".") {
 			t.Errorf("fault %s: title %q is no sentence", f.Name, f.Title)
 		}
@@ -51,6 +54,21 @@ func TestFaults(t *testing.T) {
 		}
 		titles[key] = f.Name
 	}
+}
+
+// hasTests reports whether a folder has tests, and the one that is named behind it.
+func hasTests(t *testing.T, root, of string) bool {
+	t.Helper()
+	folder, name, _ := strings.Cut(of, " ")
+	files, err := filepath.Glob(filepath.Join(root, folder, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(files, func(file string) bool {
+		text, err := os.ReadFile(file)
+		return err == nil && strings.Contains(string(text), "\nfunc Test"+
+			strings.TrimPrefix(name, "Test"))
+	})
 }
 
 // TestREADME: the table is of these faults, and the totals below it are its.
