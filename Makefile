@@ -111,6 +111,10 @@ mutation-python: ## the same of the Python package, which make test-python insta
 mutation-programs: venv ## the same of the Python programs that Go packages carry or write
 	@$(WITH_PYTHON); $(PYTHON) parity/mutants/tokens/programs.py --enter $(MUTATIONFLAGS)
 
+.PHONY: mutation-library
+mutation-library: ## the same of the library that Python loads, by the tests of the Python package
+	LOCKSTEP_PYTHON=$(PYTHON_VENV)/bin/python $(GO) run ./parity/mutants/mutation --enter $(MUTATIONFLAGS) ./cmd/internal/native
+
 .PHONY: mutation-diff
 mutation-diff: ## mutants of the lines of Go that differ from the revision BASE; after 200 s no other is judged
 	@$(GO) run ./parity/mutants/mutation --operators all --diff $(BASE) --budget 200s

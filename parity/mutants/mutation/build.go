@@ -79,6 +79,11 @@ func (b *build) make(folders []string, helping []helper) (programs []program, le
 		).CombinedOutput()
 		if err == nil {
 			programs, err = b.compile(overlay, folders, helping)
+			if err == nil && folders[0] == "./"+library {
+				var p program
+				p, err = b.python(overlay)
+				programs = append(programs, p)
+			}
 			return programs, len(without), err
 		}
 		if !b.leave(without, string(out)) {
