@@ -15,25 +15,7 @@ import (
 // and where a column of its route has a NaN that comes to be current, or is 80 steps old: each
 // network two of those eight in turn, if not the whole.
 func TestSeenAlone(t *testing.T) {
-	var routes []*lockstep.Route
-	plain := cutRoute(policyRoutes(t, 1)[0], lockstep.MinRows+2)
-	for _, row := range []int{
-		plain.Len(), lockstep.ControlStartIdx + 1, lockstep.ContextLength + 1,
-	} {
-		for column := range 4 {
-			r := *plain
-			for _, c := range r.Columns() {
-				*c = slices.Clone(*c)
-			}
-			if row < plain.Len() {
-				(*r.Columns()[column])[row] = math.NaN()
-			} else if column > 0 {
-				continue // all finite, once
-			}
-			r.Name = fmt.Sprintf("column %d, row %d", column, row)
-			routes = append(routes, &r)
-		}
-	}
+	routes := routesWithNaN(t)
 	var jobs []lockstep.Job
 	whole := simtest.Whole(t)
 	for k, text := range pairsSeen() {
@@ -84,6 +66,29 @@ func TestSeenAlone(t *testing.T) {
 			}
 		})
 	}
+}
+
+// routesWithNaN are one where all is finite, and others in which one number of a column is none.
+func routesWithNaN(t *testing.T) (routes []*lockstep.Route) {
+	plain := cutRoute(policyRoutes(t, 1)[0], lockstep.MinRows+2)
+	for _, row := range []int{
+		plain.Len(), lockstep.ControlStartIdx + 1, lockstep.ContextLength + 1,
+	} {
+		for column := range 4 {
+			r := *plain
+			for _, c := range r.Columns() {
+				*c = slices.Clone(*c)
+			}
+			if row < plain.Len() {
+				(*r.Columns()[column])[row] = math.NaN()
+			} else if column > 0 {
+				continue // all finite, once
+			}
+			r.Name = fmt.Sprintf("column %d, row %d", column, row)
+			routes = append(routes, &r)
+		}
+	}
+	return routes
 }
 
 // pairsSeen are texts of lockstep.Seen.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 )
@@ -15,23 +16,32 @@ const library = "cmd/internal/native"
 func (b *build) python(overlay string) (program, error) {
 	interpreter := os.Getenv("LOCKSTEP_PYTHON")
 	if interpreter == "" {
-		return program{}, unfit("LOCKSTEP_PYTHON is not set: to a Python that the package's tests " +
-			"run with, as make test-python installs it")
+		return program{}, unfit("LOCKSTEP_PYTHON is not set: to a Python that the " +
+			"package's tests run with, as make test-python installs it")
 	}
 	interpreter, err := filepath.Abs(interpreter)
 	if err != nil {
 		return program{}, err
 	}
+	told, err := exec.Command(interpreter, "-c",
+		"import lockstep; print(lockstep.__version__); print(*lockstep.__path__)").Output()
+	version, installed, _ := strings.Cut(strings.TrimSpace(string(told)), "\n")
+	if err != nil {
+		return program{}, unfit(fmt.Sprintf("%s has no package lockstep: make test-python: %v",
+			interpreter, err))
+	}
 	beside := filepath.Join(b.work, "python")
-	if err := os.CopyFS(
-		filepath.Join(beside, "lockstep"), os.DirFS(filepath.Join(b.root, "python", "lockstep")),
-	); err != nil {
+	if err := os.CopyFS(filepath.Join(beside, "lockstep"), os.DirFS(installed)); err != nil {
+		return program{}, err
+	}
+	path := filepath.Join(beside, "lockstep", "liblockstep.so")
+	if err := os.Remove(path); err != nil {
 		return program{}, err
 	}
 	if out, err := b.command(
 		"build", "-tags", strings.TrimPrefix(b.tags+",library", ","), "-buildmode=c-shared",
-		"-overlay", overlay, "-o", filepath.Join(beside, "lockstep", "liblockstep.so"),
-		"./cmd/lockstep",
+		"-ldflags", "-X "+b.pkg.ImportPath+".version="+version,
+		"-overlay", overlay, "-o", path, "./cmd/lockstep",
 	).CombinedOutput(); err != nil {
 		return program{}, fmt.Errorf("the library with mutants: %w: %s", err, out)
 	}
