@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"lockstep/internal/simtest"
 	"lockstep/parity/verdict"
 )
 
@@ -42,7 +43,9 @@ func TestFaults(t *testing.T) {
 				t.Errorf("fault %s does not change %s (%v)", f.Name, file, err)
 			}
 		}
-		if f.Test != "" && !hasTests(t, root, f.Test) {
+		folder, name, _ := strings.Cut(f.Test, " ")
+		words := "Test" + strings.TrimPrefix(name, "Test")
+		if f.Test != "" && !simtest.Declares(t, filepath.Join(root, folder), words) {
 			t.Errorf("fault %s: its tests are nowhere: %s", f.Name, f.Test)
 		}
 		if !strings.HasSuffix(f.Title, ".") {
@@ -54,21 +57,6 @@ func TestFaults(t *testing.T) {
 		}
 		titles[key] = f.Name
 	}
-}
-
-// hasTests reports whether a folder has tests, and the one that is named behind it.
-func hasTests(t *testing.T, root, of string) bool {
-	t.Helper()
-	folder, name, _ := strings.Cut(of, " ")
-	files, err := filepath.Glob(filepath.Join(root, folder, "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return slices.ContainsFunc(files, func(file string) bool {
-		text, err := os.ReadFile(file)
-		return err == nil && strings.Contains(string(text), "\nfunc Test"+
-			strings.TrimPrefix(name, "Test"))
-	})
 }
 
 // TestREADME: the table is of these faults, and the totals below it are its.

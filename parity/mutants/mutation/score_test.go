@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 	"unicode"
+
+	"lockstep/internal/simtest"
 )
 
 const toy = "parity/mutants/mutation/testdata/toy"
@@ -134,12 +136,8 @@ func TestHelpers(t *testing.T) {
 			t.Errorf("there is no package %s (%v)", h.folder, err)
 		}
 		name, _, _ := strings.Cut(h.test, "/")
-		files, err := filepath.Glob(root + h.in + "/*_test.go")
-		if err != nil || !slices.ContainsFunc(files, func(file string) bool {
-			text, err := os.ReadFile(file)
-			return err == nil && strings.Contains(string(text), "\nfunc "+name+"(t *testing.T) {")
-		}) {
-			t.Errorf("%s has no %s (%v)", h.in, name, err)
+		if !simtest.Declares(t, root+h.in, name+"(t *testing.T) {") {
+			t.Errorf("%s has no %s", h.in, name)
 		}
 	}
 	if _, err := parseHelpers("package\tfolder\ttest\twhat\na\tb\tTestC\t\n"); err == nil {
