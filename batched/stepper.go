@@ -80,12 +80,13 @@ type stepped struct {
 func (p *stepped) Step(
 	_ int, running []int, commands []float64, fail func(rollout int, err error),
 ) {
-	asked := map[*gang]bool{}
-	for _, i := range running {
+	for _, g := range p.gangs {
 		// Of those that had failed at a snapshot that was restored the books alone know.
-		if b, ok := p.rollouts[i].job.Policy.(*lockstep.Batch); ok && !asked[p.gangs[b]] {
-			asked[p.gangs[b]] = true
-			p.gangs[b].ask()
+		if slices.ContainsFunc(g.rollouts, func(r *rollout) bool {
+			_, runs := slices.BinarySearch(running, r.index)
+			return runs
+		}) {
+			g.ask()
 		}
 	}
 	var all []*rollout
