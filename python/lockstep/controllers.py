@@ -18,9 +18,9 @@ sequence of these              one after the other, without callables
 
 from __future__ import annotations
 
-import itertools
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
@@ -180,16 +180,19 @@ def _rows(array: FloatArray, width: int) -> FloatArray:
 
 def distinct(names: list[str], specs: list[dict[str, Any]]) -> list[str]:
     """Make names unique: where two are equal, a file gets its path, any other a number."""
+    times = Counter(names)
     full = [
-        spec.get("file", name) if names.count(name) > 1 else name
+        spec.get("file", name) if times[name] > 1 else name
         for name, spec in zip(names, specs, strict=True)
     ]
-    taken: set[str] = set()
+    taken, seen = set(full), Counter[str]()
     for i, name in enumerate(full):
-        numbered = (f"{name} ({n})" for n in itertools.count(2))
-        if name in taken:
-            full[i] = next(other for other in numbered if other not in taken.union(full))
-        taken.add(full[i])
+        seen[name] += 1
+        while seen[name] > 1 and f"{name} ({seen[name]})" in taken:
+            seen[name] += 1
+        if seen[name] > 1:
+            full[i] = f"{name} ({seen[name]})"
+            taken.add(full[i])
     return full
 
 
