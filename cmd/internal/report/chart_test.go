@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"lockstep/parity"
-
 	"pgregory.net/rapid"
+
+	"lockstep/parity"
 )
 
 // bars turns the outline of a histogram back into counts.
