@@ -25,11 +25,11 @@ func (b *build) python(overlay string) (program, error) {
 	}
 	told, err := exec.Command(interpreter, "-c",
 		"import lockstep; print(lockstep.__version__); print(*lockstep.__path__)").Output()
-	version, installed, _ := strings.Cut(strings.TrimSpace(string(told)), "\n")
 	if err != nil {
 		return program{}, unfit(fmt.Sprintf("%s has no package lockstep: make test-python: %v",
 			interpreter, err))
 	}
+	version, installed, _ := strings.Cut(strings.TrimSpace(string(told)), "\n")
 	beside := filepath.Join(b.work, "python")
 	if err := os.CopyFS(filepath.Join(beside, "lockstep"), os.DirFS(installed)); err != nil {
 		return program{}, err

@@ -1,7 +1,7 @@
 """Tests of the Python package, by the arguments of a test program of Go's: each file is one test.
 
-    python parity/mutants/mutation/pytests.py -test.list .
-    python parity/mutants/mutation/pytests.py -test.run '^(test_step|test_envs)$'
+python parity/mutants/mutation/pytests.py -test.list .
+python parity/mutants/mutation/pytests.py -test.run '^(test_step|test_envs)$'
 """
 
 from __future__ import annotations
