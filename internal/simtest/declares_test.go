@@ -4,7 +4,8 @@ import "testing"
 
 func TestDeclares(t *testing.T) {
 	for words, want := range map[string]bool{
-		"Test": true, "TestDeclares(t *testing.T) {": true, "TestDeclared": false, "Declares": false,
+		"Test": true, "TestDeclares(t *testing.T) {": true,
+		"TestDeclared": false, "Declares": false,
 	} {
 		if Declares(t, ".", words) != want {
 			t.Errorf("a test begins with %q: %v", words, !want)
