@@ -111,10 +111,6 @@ mutation-python: ## the same of the Python package, which make test-python insta
 mutation-programs: venv ## the same of the Python programs that Go packages carry or write
 	@$(WITH_PYTHON); $(PYTHON) parity/mutants/tokens/programs.py --enter $(MUTATIONFLAGS)
 
-.PHONY: mutation-library
-mutation-library: ## the same of the library that Python loads, by the tests of the Python package
-	LOCKSTEP_PYTHON=$(PYTHON_VENV)/bin/python $(GO) run ./parity/mutants/mutation --enter $(MUTATIONFLAGS) ./cmd/internal/native
-
 .PHONY: mutation-diff
 mutation-diff: ## mutants of the lines of Go that differ from the revision BASE; after 200 s no other is judged
 	@$(GO) run ./parity/mutants/mutation --operators all --diff $(BASE) --budget 200s
@@ -651,6 +647,11 @@ install-python-cuda: $(CUDA_LINK)/libcuda.a ## the Python package with the GPU i
 test-python-standin: install-python-cuda ## the Python package's arrays on the GPU, on the stand-in driver
 	@$(MAKE) --no-print-directory standin
 	LD_LIBRARY_PATH=$(call quoted,$(abspath build/standin)) LOCKSTEP_REQUIRE_GPU=1 $(PYTHON_VENV)/bin/pytest $(PYTESTFLAGS) python/tests/test_device.py
+
+.PHONY: mutation-library
+mutation-library: $(CUDA_LINK)/libcuda.a ## mutants of the library that Python loads: by the Python package's tests and the stand-in driver
+	@$(MAKE) --no-print-directory standin
+	LOCKSTEP_PYTHON=$(PYTHON_VENV)/bin/python $(WITH_CUDA) $(GO) run ./parity/mutants/mutation --tags cuda --enter $(MUTATIONFLAGS) ./cmd/internal/native
 
 .PHONY: wheel-cuda
 wheel-cuda: $(CUDA_LINK)/libcuda.a ## a wheel with the GPU in it, in dist

@@ -216,12 +216,15 @@ func TestPythonReader(t *testing.T) {
 			t.Fatal(err)
 		}
 		runPython(t, `
+import struct
 import sys
+import zlib
 from reader import arrays, records
 from writer import Writer
 
 for kind, rollout, content in records(sys.argv[1]):
     if kind == "header":
+        assert rollout == -1, rollout
         w = Writer(sys.argv[2], content.pop("schema"), **content)
     elif kind == "begin":
         w.begin(content["key"], **content["inputs"])
@@ -237,14 +240,18 @@ w.close()
 whole = arrays(sys.argv[2])
 assert len(whole) == 3, whole
 assert all(len(r["index"]) == 6 and r["key"][1] == "pid" for r in whole.values()), whole
-damaged = bytearray(open(sys.argv[1], "rb").read())
-damaged[len(damaged) // 2] ^= 1
-open(sys.argv[1] + ".damaged", "wb").write(damaged)
-try:
-    list(records(sys.argv[1] + ".damaged"))
-    sys.exit("damage is not noticed")
-except AssertionError:
-    pass
+good = open(sys.argv[1], "rb").read()
+for at, summed in (0, True), (8, True), (len(good) // 2, False), (len(good) - 1, False):
+    damaged = bytearray(good)
+    damaged[at] ^= 1
+    if summed:  # it is no damage, but no trace of this format
+        damaged[-4:] = struct.pack("<I", zlib.crc32(damaged[:-4]))
+    open(sys.argv[1] + ".damaged", "wb").write(damaged)
+    try:
+        list(records(sys.argv[1] + ".damaged"))
+        sys.exit(f"another byte {at} is not noticed")
+    except AssertionError:
+        pass
 `, a, b)
 		want, err := Open(a)
 		if err != nil {
