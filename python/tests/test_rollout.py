@@ -8,6 +8,7 @@ import itertools
 import json
 import math
 import os
+import re
 import struct
 import warnings
 
@@ -786,6 +787,11 @@ def test_bad_simulators(tmp_path):
         lockstep.Simulator(engine="nonsense")
     with pytest.raises(ValueError, match="profile"):
         lockstep.Simulator(profile="ort9")
+    with lockstep.Simulator(engine="onnxruntime", model="own") as library:
+        cpu = "avx2" if "-avx512-" in library.profile else "avx512"
+        other = re.sub("-(avx512|avx2|neon)-", f"-{cpu}-", library.profile)
+    with pytest.raises(ValueError, match=f"computes with profile .* on this machine, not {other}"):
+        lockstep.Simulator(engine="onnxruntime", model="own", profile=other)
     with pytest.raises(ValueError, match="workers"):
         lockstep.Simulator(workers=0)
     with pytest.raises(TypeError):

@@ -140,10 +140,7 @@ func runOnDevice(t *task, e *environments, q struct {
 		return nil, err
 	}
 	where, err := d.RunOnDevice(t, policy, q.Address, q.Steps, names)
-	if err != nil && t.Err() == nil {
-		err = usage(err)
-	}
-	return where, err
+	return where, usage(err)
 }
 
 func (e *environments) Close() error { return e.last(e.Vector.Close) }
@@ -314,11 +311,7 @@ func runEnvironments(t *task, e *environments, q runRequest, buffer []byte) (any
 	if err != nil {
 		return nil, err
 	}
-	err = e.Run(t, policy, q.Steps, record)
-	if err != nil && t.Err() == nil {
-		err = usage(err)
-	}
-	return nothing{}, err
+	return nothing{}, usage(e.Run(t, policy, q.Steps, record))
 }
 
 // laidOut is the policy and the record that a request's buffer holds.

@@ -58,11 +58,8 @@ func planShards(t *task, q planRequest) (any, error) {
 	}
 	q.Inputs.Program = q.Program
 	o, err := q.Inputs.Open(t, q.Workers)
-	if err != nil && t.Err() == nil {
-		err = usage(err)
-	}
 	if err != nil {
-		return nil, err
+		return nil, usage(err)
 	}
 	defer o.Close()
 	if err := o.WritePlan(q.Out, q.Shards); err != nil {
