@@ -93,7 +93,7 @@ func (f *file) finite() error {
 
 // place is in which line a text is what an error of package json says, where that is known.
 func place(err error, text []byte) string {
-	end := 0
+	var end int
 	var syntax *json.SyntaxError
 	var other *json.UnmarshalTypeError
 	switch {
@@ -102,7 +102,7 @@ func place(err error, text []byte) string {
 	case errors.As(err, &other):
 		end = int(other.Offset)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		end = len(bytes.TrimSpace(text))
+		end = len(bytes.TrimRight(text, " \t\r\n"))
 	default:
 		return ""
 	}

@@ -495,7 +495,11 @@ func TestGrid(t *testing.T) {
 // TestLoadErrors: an error names the file and the place in it, and is one line.
 func TestLoadErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		``: "line 1: not a policy",
+		``:          "line 1: not a policy",
+		"\n\n":      "line 1: not a policy",
+		"\n\n\n{\n": "line 4: not a policy: unexpected EOF",
+		"{\n\"policy\": \"pid\",\n\"gains\": [1,\nx]\n}\n":  "line 4: not a policy: invalid",
+		`{"policy": "pid", "gains": [null, 1]}`:             "not a policy: gains[0] is no finite",
 		"{\n\"policy\": \"pid\",\n\"gains\": [1,\n x]\n}\n": "line 4: not a policy: invalid",
 		"{\n\"policy\": \"pid\n\"}\n":                       "line 2: not a policy: invalid",
 		"{\n\"policy\": 3,\n\"gains\": [1]\n}\n":            "line 2: not a policy: json: cannot",
