@@ -200,20 +200,26 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestCompareOfAnotherSimulator: its trace is refused in words, whatever its keys are.
-func TestCompareOfAnotherSimulator(t *testing.T) {
+// opened is a simulator of the reference with the project's own network, for a test's time.
+func opened(t *testing.T) *simulator {
 	answer, err := open(begin("open", 0, "", nil), 0,
 		[]byte(`{"Engine": "reference", "Model": "own", "Profile": "pins", "Workers": 1}`), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	handle, all := answer.(openAnswer).Handle, put(routes{})
-	defer drop(handle)
-	defer drop(all)
+	handle := answer.(openAnswer).Handle
+	t.Cleanup(func() { drop(handle) })
 	s, err := get[*simulator](handle)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+// TestCompareOfAnotherSimulator: its trace is refused in words, whatever its keys are.
+func TestCompareOfAnotherSimulator(t *testing.T) {
+	s, all := opened(t), put(routes{})
+	defer drop(all)
 	other := *tinyphysics.Schema(lockstep.AllSteps)
 	other.Name, other.Key = "fall", other.Key[:1]
 	file := filepath.Join(t.TempDir(), "mine.trace")
@@ -227,7 +233,7 @@ func TestCompareOfAnotherSimulator(t *testing.T) {
 	}
 	const want = "mine.trace: fall and tinyphysics are other simulators: compare_traces holds it"
 	q := compareRequest{Trace: file, Mine: "mine", Routes: all}
-	_, err = compare(begin("compare", 0, "", nil), s, q, nil)
+	_, err := compare(begin("compare", 0, "", nil), s, q, nil)
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}

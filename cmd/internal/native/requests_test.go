@@ -4,6 +4,7 @@ package native
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,8 +20,7 @@ func TestPick(t *testing.T) {
 	handle := put(all)
 	defer drop(handle)
 	picked, err := pick(handle, []int{1, 0, 1})
-	if err != nil || len(picked) != 3 || picked[0] != all[1] || picked[1] != all[0] ||
-		picked[2] != all[1] {
+	if err != nil || !slices.Equal(picked, routes{all[1], all[0], all[1]}) {
 		t.Errorf("%v, %v", picked, err)
 	}
 	for position, want := range map[int]string{-1: "route -1 of 2", 2: "route 2 of 2"} {
@@ -84,17 +84,7 @@ func TestObserve(t *testing.T) {
 
 // TestLoad: no path is no route; the cache keeps routes where there are several, and is asked to.
 func TestLoad(t *testing.T) {
-	answer, err := open(begin("open", 0, "", nil), 0,
-		[]byte(`{"Engine": "reference", "Model": "own", "Profile": "pins", "Workers": 1}`), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	handle := answer.(openAnswer).Handle
-	defer drop(handle)
-	s, err := get[*simulator](handle)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := opened(t)
 	cache, folder := t.TempDir(), t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", cache)
 	if err := generate.Write(t.Context(), folder, generate.Options{NumRoutes: 2}); err != nil {

@@ -46,6 +46,9 @@ func (b *build) python(overlay string) (program, error) {
 		return program{}, fmt.Errorf("the library with mutants: %w: %s", err, out)
 	}
 	p := program{path: filepath.Join(b.work, "pytests"), dir: b.root}
+	if strings.Contains(b.tags, "cuda") {
+		p.flags = []string{"-standin", filepath.Join(b.root, "build", "standin", "libcuda.so.1")}
+	}
 	return p, os.WriteFile(p.path, fmt.Appendf(nil,
 		"#!/bin/sh\nPYTHONDONTWRITEBYTECODE=1 PYTHONPATH=%q exec %q %q \"$@\"\n", beside,
 		interpreter, filepath.Join(b.root, "parity", "mutants", "mutation", "pytests.py"),
