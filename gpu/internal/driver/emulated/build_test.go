@@ -458,6 +458,27 @@ done`)
 	return d
 }
 
+// TestCloseWithAChild: a device whose process left a child that holds its standard error is closed
+// all the same, in the midst of a command.
+func TestCloseWithAChild(t *testing.T) {
+	d := made(t, `sleep 20 >/dev/null & echo >"$0".ready; cat >/dev/null`, Options{})
+	if err := d.Fill(1, 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	for _, err := os.Stat(d.process.Path + ".ready"); err != nil; {
+		if time.Since(begin) > 10*time.Second {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond)
+		_, err = os.Stat(d.process.Path + ".ready")
+	}
+	begin = time.Now()
+	if d.Close(); time.Since(begin) > 10*time.Second {
+		t.Errorf("it took %v", time.Since(begin))
+	}
+}
+
 // TestOptions: the process is the program that the options ask for, and is told them; of translated
 // kernels the device has the name and the hash, and launches them.
 func TestOptions(t *testing.T) {

@@ -173,6 +173,7 @@ func Open(options Options) (*Device, error) {
 		string(options.Order), strconv.FormatUint(options.Seed, 10),
 	)
 	d.process.Stderr = d.stderr
+	d.process.WaitDelay = time.Second // a child of its own may hold what it wrote to
 	if d.stdin, err = d.process.StdinPipe(); err != nil {
 		return nil, err
 	}
